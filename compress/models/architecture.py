@@ -1,0 +1,33 @@
+"""A network as data: who builds it, and which channels were cut out of it since. Weights live beside it.
+
+A variant's folder holds `architecture.json` (this) and `weights.safetensors`. Nothing is pickled: loading calls the
+builder and replays the edits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+
+@dataclass(frozen=True)
+class BuilderReference:
+    """Names a registered model source and its JSON arguments, e.g. `torchvision`, {"name": "resnet18", ...}."""
+
+    source: str
+    arguments: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class ChannelEdit:
+    """Keeps these indices along one dimension of one module's parameters and drops the rest."""
+
+    module: str
+    dimension: Literal["out", "in"]
+    keep: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Architecture:
+    builder: BuilderReference
+    edits: tuple[ChannelEdit, ...] = ()

@@ -1,0 +1,60 @@
+"""A recipe after validation: settings are typed, names are resolved, fan-out is expanded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True)
+class StageSpec:
+    """One entry of `stages`. `settings` is an instance of the stage's `Settings` model."""
+
+    id: str
+    use: str
+    settings: Any
+    parents: tuple[str, ...]
+    """As written under `from`, or the stage before; empty for a stage that starts a recipe."""
+    name_template: str | None
+    """`as:`, a template for result names in which `{parent}` and `{id}` are replaced."""
+
+
+@dataclass(frozen=True)
+class Node:
+    """One execution of a stage after fan-out: variant names in, variant names out."""
+
+    stage: StageSpec
+    parents: tuple[str, ...]
+    references: tuple[str, ...]
+    results: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class GateSpec:
+    """One entry of `gates`: conditions on one variant's measurements, all fractions.
+
+    `conditions` maps a gate's name (`quality_drop`, `size_reduction`, `latency_reduction`, `quality`, ...) to its
+    validated settings (a pydantic model with `min` and/or `max`, and `metric` where the gate needs one).
+    """
+
+    of: str
+    conditions: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """`nodes` is in execution order. `canonical` is the JSON-able recipe without comments, after overrides."""
+
+    path: Path
+    name: str
+    seed: int
+    task: str
+    data: Any
+    target: str
+    stages: tuple[StageSpec, ...]
+    nodes: tuple[Node, ...]
+    gates: tuple[GateSpec, ...]
+    reference: str | None
+    canonical: dict[str, Any]
+    text: str
