@@ -58,9 +58,7 @@ class DataSet(Protocol):
         """Augmented, shuffled batches of the train split; `start` batches are skipped without being read."""
         ...
 
-    def evaluation_batches(
-        self, split: SplitName, batch_size: int, limit: int | None = None
-    ) -> Iterator[Batch]:
+    def evaluation_batches(self, split: SplitName, batch_size: int, limit: int | None = None) -> Iterator[Batch]:
         """The split in manifest order, with the preprocessing of inference and no augmentation."""
         ...
 
