@@ -1,4 +1,4 @@
-"""Types for settings. They take what a person writes in a recipe and give what a program wants: fractions, seconds, bytes.
+"""Types for settings: they take what people write in a recipe and give fractions, seconds, bytes and tuples.
 
 All work in strict models (`StageSettings`), from Python values and from JSON. Every error says what was expected.
 Shares are fractions inside; a recipe may say `72%` or `0.72`.
@@ -8,9 +8,21 @@ from __future__ import annotations
 
 import math
 import re
+from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
-from pydantic import BeforeValidator, Field, StrictBool, StrictFloat, StrictInt, StrictStr, WithJsonSchema
+from pydantic import (
+    BeforeValidator,
+    Field,
+    PlainSerializer,
+    PlainValidator,
+    StrictBool,
+    StrictFloat,
+    StrictInt,
+    StrictStr,
+    ValidationInfo,
+    WithJsonSchema,
+)
 
 T = TypeVar("T")
 
@@ -72,6 +84,26 @@ def _quantity(value: Any, units: dict[str, float] | dict[str, int], expected: st
     return float(match.group(1).replace("_", "")) * units[match.group(2)]
 
 
+def _path(kind: str) -> PlainValidator:
+    def validate(value: Any, info: ValidationInfo) -> Path:
+        if not isinstance(value, str | Path) or not str(value) or "\0" in str(value):
+            raise ValueError(f"expected the path of a {kind}")
+        path = Path(value).expanduser()
+        if (info.context or {}).get("check_paths"):
+            _check_path(path, kind)
+        return path
+
+    return PlainValidator(validate)
+
+
+def _check_path(path: Path, kind: str) -> None:
+    where = "" if path.is_absolute() else f" (relative paths are taken from the working directory, {Path.cwd()})"
+    if not path.exists():
+        raise ValueError(f"{kind} '{path}' does not exist{where}")
+    if path.is_dir() != (kind == "folder"):
+        raise ValueError(f"'{path}' is not a {kind}{where}")
+
+
 def _as_tuple(value: Any) -> Any:
     return tuple(value) if isinstance(value, list | tuple) else (value,)
 
@@ -127,3 +159,9 @@ OneOrMany = Annotated[tuple[T, ...], BeforeValidator(_as_tuple), Field(min_lengt
 """`OneOrMany[X]`: one X or a list of X in the recipe, a non-empty tuple of X in the program."""
 Listed = Annotated[tuple[T, ...], BeforeValidator(_as_tuple)]
 """`Listed[X]`: the same, and the list may be empty. Use these for lists: strict models refuse a list for a tuple."""
+
+_PATH_TEXT = (PlainSerializer(str, return_type=str), WithJsonSchema({"type": "string", "format": "path"}))
+InputFile = Annotated[Path, _path("file"), *_PATH_TEXT]
+"""A file that a stage reads. It must exist when the recipe is loaded; read back from the store it is not checked."""
+InputFolder = Annotated[Path, _path("folder"), *_PATH_TEXT]
+"""A folder that a stage reads, checked like `InputFile`. Both stay as written: relative to the working directory."""
