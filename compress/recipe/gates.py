@@ -7,58 +7,11 @@ the engine that a file was measured on, where the benchmark ran more than one; w
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Self
+from typing import ClassVar, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from compress.recipe.types import Fraction
-
-Share = Annotated[Fraction, Field(ge=0, le=1)]
-
-_MILLISECONDS = {"us": 1e-3, "µs": 1e-3, "ms": 1.0, "s": 1e3}
-_BYTES = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
-_QUANTITY = re.compile(r"\s*([0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]+)?)\s*([A-Za-zµ]+)\s*")
-
-
-def _quantity(value: Any, units: Mapping[str, float], example: str) -> float:
-    match = _QUANTITY.fullmatch(value) if isinstance(value, str) else None
-    if match is None or match[2] not in units:
-        raise ValueError(f"expected a number with a unit ({', '.join(units)}), such as {example!r}, got {value!r}")
-    return float(match[1]) * units[match[2]]
-
-
-def parse_milliseconds(value: Any) -> float:
-    """`"8 ms"`, `"900 us"`, `"1.5 s"` to milliseconds; numbers are taken as milliseconds already parsed.
-
-    Raises ValueError for another unit or form.
-    """
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return float(value)
-    return _quantity(value, _MILLISECONDS, "8 ms")
-
-
-def parse_bytes(value: Any) -> int:
-    """`"4 MiB"`, `"900 kB"` to bytes (kB, MB, GB are powers of 1000); whole numbers are bytes already.
-
-    Raises ValueError for another unit or form.
-    """
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value
-    return round(_quantity(value, _BYTES, "4 MiB"))
-
-
-Milliseconds = Annotated[
-    float,
-    BeforeValidator(parse_milliseconds, json_schema_input_type=str | float),
-    Field(gt=0, description="a duration with its unit, such as `8 ms`; a bare number is milliseconds"),
-]
-Bytes = Annotated[
-    int,
-    BeforeValidator(parse_bytes, json_schema_input_type=str | int),
-    Field(gt=0, description="a size with its unit, such as `4 MiB`; a bare whole number is bytes"),
-]
+from compress.recipe.types import ByteSize, Duration, Fraction, NonNegativeInt
 
 
 class GateSettings(BaseModel):
@@ -83,7 +36,7 @@ class Quality(_OnEngine):
 
     reads: ClassVar[str] = "a metric on the test split, from the file in its engine"
     metric: str = Field(description="a metric of the task, such as `accuracy`")
-    min: Share
+    min: Fraction
 
 
 class QualityDrop(_Relative, _OnEngine):
@@ -91,7 +44,7 @@ class QualityDrop(_Relative, _OnEngine):
 
     reads: ClassVar[str] = "the paired fall of a metric on the test split against the baseline"
     metric: str = Field(description="a metric of the task, such as `accuracy`")
-    max: Share
+    max: Fraction
 
 
 class ClassQualityDrop(_Relative, _OnEngine):
@@ -99,64 +52,64 @@ class ClassQualityDrop(_Relative, _OnEngine):
 
     reads: ClassVar[str] = "the largest fall of any single class against the baseline"
     metric: str = Field(description="a metric of the task that is known per class, such as `accuracy`")
-    max: Share
+    max: Fraction
 
 
 class SizeReduction(_Relative):
     """The file is smaller by at least `min` of the baseline's bytes."""
 
     reads: ClassVar[str] = "bytes of the file against the baseline's"
-    min: Share
+    min: Fraction
 
 
 class LatencyReduction(_Relative, _OnEngine):
     """The median latency is lower by at least `min` of the baseline's, interleaved at equal threads."""
 
     reads: ClassVar[str] = "median latency against the baseline's, from one interleaved run"
-    min: Share
+    min: Fraction
 
 
 class ParametersReduction(_Relative):
     """The number of parameters is lower by at least `min`."""
 
     reads: ClassVar[str] = "parameters of the network against the baseline's"
-    min: Share
+    min: Fraction
 
 
 class MacsReduction(_Relative):
     """The multiply-accumulates of one inference are fewer by at least `min`."""
 
     reads: ClassVar[str] = "multiply-accumulates of the network against the baseline's"
-    min: Share
+    min: Fraction
 
 
 class Latency(_OnEngine):
     """The median latency of one inference is at most `max`."""
 
     reads: ClassVar[str] = "median latency on this machine"
-    max: Milliseconds
+    max: Duration = Field(gt=0, description="such as `8 ms`; a bare number is seconds")
 
 
 class Size(GateSettings):
     """The file has at most `max` bytes."""
 
     reads: ClassVar[str] = "bytes of the file"
-    max: Bytes
+    max: ByteSize = Field(gt=0, description="such as `4 MiB`; a bare number is bytes")
 
 
 class PeakMemory(_OnEngine):
-    """A fresh process that loads the file and runs it once holds at most `max` bytes more than before loading."""
+    """The peak memory of a fresh process that loads the file and runs it is at most `max`, interpreter included."""
 
     reads: ClassVar[str] = "peak memory of a fresh process that loads and runs the file"
-    max: Bytes
+    max: ByteSize = Field(gt=0, description="such as `4 MiB`; a bare number is bytes")
 
 
 class Int8Share(GateSettings):
     """At least these shares of weight bytes and of multiply-accumulates are INT8, counted from the file."""
 
     reads: ClassVar[str] = "shares of INT8 counted from the file"
-    weights: Share | None = Field(None, description="least share of the bytes of weights")
-    macs: Share | None = Field(None, description="least share of the multiply-accumulates")
+    weights: Fraction | None = Field(None, description="least share of the bytes of weights")
+    macs: Fraction | None = Field(None, description="least share of the multiply-accumulates")
 
     @model_validator(mode="after")
     def _some_share(self) -> Self:
@@ -169,7 +122,7 @@ class Transposes(GateSettings):
     """The file holds at most `max` operators that only move axes."""
 
     reads: ClassVar[str] = "operators of the file that only move axes"
-    max: int = Field(ge=0)
+    max: NonNegativeInt
 
 
 GATES: dict[str, type[GateSettings]] = {
