@@ -23,15 +23,19 @@ class GateSettings(BaseModel):
     """What the gate looks at, in words, for the documentation table and error messages."""
 
 
-class _OnEngine(GateSettings):
+class OnEngine(GateSettings):
+    """A gate on what an engine did with the file."""
+
     engine: str | None = Field(None, description="the engine that ran the file; default: the file's default engine")
 
 
-class _Relative(GateSettings):
+class Relative(GateSettings):
+    """A gate that compares two measured files."""
+
     against: str | None = Field(None, description="the variant to compare with; default: the benchmark's baseline")
 
 
-class Quality(_OnEngine):
+class Quality(OnEngine):
     """The metric on the test split is at least `min`."""
 
     reads: ClassVar[str] = "a metric on the test split, from the file in its engine"
@@ -39,7 +43,7 @@ class Quality(_OnEngine):
     min: Fraction
 
 
-class QualityDrop(_Relative, _OnEngine):
+class QualityDrop(Relative, OnEngine):
     """The metric on the test split falls by at most `max` (absolute: 1% is one point), paired over samples."""
 
     reads: ClassVar[str] = "the paired fall of a metric on the test split against the baseline"
@@ -47,7 +51,7 @@ class QualityDrop(_Relative, _OnEngine):
     max: Fraction
 
 
-class ClassQualityDrop(_Relative, _OnEngine):
+class ClassQualityDrop(Relative, OnEngine):
     """No class falls by more than `max` (absolute), paired over the samples of the class; failures name the classes."""
 
     reads: ClassVar[str] = "the largest fall of any single class against the baseline"
@@ -55,35 +59,35 @@ class ClassQualityDrop(_Relative, _OnEngine):
     max: Fraction
 
 
-class SizeReduction(_Relative):
+class SizeReduction(Relative):
     """The file is smaller by at least `min` of the baseline's bytes."""
 
     reads: ClassVar[str] = "bytes of the file against the baseline's"
     min: Fraction
 
 
-class LatencyReduction(_Relative, _OnEngine):
+class LatencyReduction(Relative, OnEngine):
     """The median latency is lower by at least `min` of the baseline's, interleaved at equal threads."""
 
     reads: ClassVar[str] = "median latency against the baseline's, from one interleaved run"
     min: Fraction
 
 
-class ParametersReduction(_Relative):
+class ParametersReduction(Relative):
     """The number of parameters is lower by at least `min`."""
 
     reads: ClassVar[str] = "parameters of the network against the baseline's"
     min: Fraction
 
 
-class MacsReduction(_Relative):
+class MacsReduction(Relative):
     """The multiply-accumulates of one inference are fewer by at least `min`."""
 
     reads: ClassVar[str] = "multiply-accumulates of the network against the baseline's"
     min: Fraction
 
 
-class Latency(_OnEngine):
+class Latency(OnEngine):
     """The median latency of one inference is at most `max`."""
 
     reads: ClassVar[str] = "median latency on this machine"
@@ -97,7 +101,7 @@ class Size(GateSettings):
     max: ByteSize = Field(gt=0, description="such as `4 MiB`; a bare number is bytes")
 
 
-class PeakMemory(_OnEngine):
+class PeakMemory(OnEngine):
     """The peak memory of a fresh process that loads the file and runs it is at most `max`, interpreter included."""
 
     reads: ClassVar[str] = "peak memory of a fresh process that loads and runs the file"
