@@ -58,6 +58,8 @@ class Stage(Protocol):
     Settings: type[StageSettings]
     takes: ClassVar[Literal["nothing", "each", "all"]]
     parents: ClassVar[Literal["torch", "file"]]
+    gives: ClassVar[Literal["torch", "file", "proof"]]
+    """The kind of the results, so that a wrong kind of parent is found while the recipe is read."""
     measures: ClassVar[bool]
     """True: the cache key also holds processor and engine versions, and the test split may be read."""
     packages: ClassVar[tuple[str, ...]]
