@@ -20,14 +20,28 @@ class BuilderReference:
 
 @dataclass(frozen=True)
 class ChannelEdit:
-    """Keeps these indices along one dimension of one module's parameters and drops the rest."""
+    """Keeps these indices along one dimension of one module's parameters, in this order, and drops the rest.
+
+    `out` and `in` are the channel axes of a layer (normalizations have `out` alone). A bare parameter is named by its
+    own path, and `dimension` is then the axis as a digit.
+    """
 
     module: str
-    dimension: Literal["out", "in"]
+    dimension: Literal["out", "in", "0", "1", "2", "3"]
     keep: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class AttributeEdit:
+    """A number that a module keeps about its own shape (`num_heads`), set after the channels are cut."""
+
+    module: str
+    name: str
+    value: int
 
 
 @dataclass(frozen=True)
 class Architecture:
     builder: BuilderReference
     edits: tuple[ChannelEdit, ...] = ()
+    attributes: tuple[AttributeEdit, ...] = ()
