@@ -1,8 +1,20 @@
 """Errors that a user can act on. The message is one sentence; the command line prints it without a traceback."""
 
+from __future__ import annotations
+
+from typing import ClassVar
+
 
 class EdgeRuntimeError(Exception):
-    """Base of every error that the edge runtime raises on purpose."""
+    """Base of every error that the edge runtime raises on purpose. `exit_code` is what the command line ends with."""
+
+    exit_code: ClassVar[int] = 3
+
+
+class UsageError(EdgeRuntimeError):
+    """The command line, an input file or an argument is wrong."""
+
+    exit_code = 2
 
 
 class ModelFileError(EdgeRuntimeError):
@@ -14,4 +26,10 @@ class ContractError(EdgeRuntimeError):
 
 
 class EngineError(EdgeRuntimeError):
-    """The engine is not installed, or failed while it loaded or ran the model."""
+    """The engine is not known, or failed while it loaded or ran the model."""
+
+
+class EngineMissingError(EngineError):
+    """The engine's package is not installed; the message names the extra to install."""
+
+    exit_code = 5
