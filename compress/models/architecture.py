@@ -32,16 +32,6 @@ class ChannelEdit:
 
 
 @dataclass(frozen=True)
-class AttributeEdit:
-    """A number that a module keeps about its own shape (`num_heads`), set after the channels are cut."""
-
-    module: str
-    name: str
-    value: int
-
-
-@dataclass(frozen=True)
 class Architecture:
     builder: BuilderReference
     edits: tuple[ChannelEdit, ...] = ()
-    attributes: tuple[AttributeEdit, ...] = ()

@@ -13,11 +13,10 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
 
-def apply_edits(module: nn.Module, architecture: Architecture) -> None:
-    """Replays all edits of `architecture` on a freshly built module, in order, in place."""
-    for edit in architecture.edits:
+def apply_edits(module: nn.Module, edits: Iterable[ChannelEdit]) -> None:
+    """Makes all edits on the module, in order, in place. Raises StageError."""
+    for edit in edits:
         apply_edit(module, edit)
-    set_attributes(module, architecture)
 
 
 def apply_edit(module: nn.Module, edit: ChannelEdit) -> None:
@@ -38,14 +37,6 @@ def apply_edit(module: nn.Module, edit: ChannelEdit) -> None:
         setattr(owner, leaf, nn.Parameter(_kept(layer, int(edit.dimension), edit), layer.requires_grad))
         return
     _cut_layer(layer, edit)
-
-
-def set_attributes(module: nn.Module, architecture: Architecture) -> None:
-    for edit in architecture.attributes:
-        owner = _submodule(module, edit.module, edit.module)
-        if not hasattr(owner, edit.name):
-            raise StageError(f"module '{edit.module}' has no attribute '{edit.name}' to set")
-        setattr(owner, edit.name, edit.value)
 
 
 def _submodule(module: nn.Module, path: str, shown: str) -> nn.Module:
@@ -152,6 +143,6 @@ def _kept(tensor: Tensor, axis: int, edit: ChannelEdit) -> Tensor:
     return tensor.detach().index_select(axis, index).contiguous()
 
 
-def extended(architecture: Architecture, edits: Iterable[ChannelEdit], attributes: Iterable[Any] = ()) -> Architecture:
+def extended(architecture: Architecture, edits: Iterable[ChannelEdit]) -> Architecture:
     """The architecture after further edits."""
-    return Architecture(architecture.builder, (*architecture.edits, *edits), (*architecture.attributes, *attributes))
+    return Architecture(architecture.builder, (*architecture.edits, *edits))

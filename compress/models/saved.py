@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from compress.errors import StageError
-from compress.models.architecture import Architecture, AttributeEdit, BuilderReference, ChannelEdit
+from compress.models.architecture import Architecture, BuilderReference, ChannelEdit
 from compress.models.builders import build
 from compress.models.edits import apply_edits
 from compress.models.weights import load_state, read_weights, write_weights
@@ -58,7 +58,7 @@ def rebuild(architecture: Architecture) -> nn.Module:
 
     with torch.random.fork_rng(devices=[]):
         module = build(architecture.builder)
-    apply_edits(module, architecture)
+    apply_edits(module, architecture.edits)
     return module
 
 
@@ -93,7 +93,6 @@ def _to_json(architecture: Architecture) -> dict[str, Any]:
     return {
         "builder": {"source": architecture.builder.source, "arguments": architecture.builder.arguments},
         "edits": [[edit.module, edit.dimension, list(edit.keep)] for edit in architecture.edits],
-        "attributes": [[edit.module, edit.name, edit.value] for edit in architecture.attributes],
     }
 
 
@@ -101,7 +100,6 @@ def _from_json(content: dict[str, Any]) -> Architecture:
     return Architecture(
         builder=BuilderReference(content["builder"]["source"], content["builder"]["arguments"]),
         edits=tuple(ChannelEdit(module, dimension, tuple(keep)) for module, dimension, keep in content["edits"]),
-        attributes=tuple(AttributeEdit(module, name, value) for module, name, value in content["attributes"]),
     )
 
 
