@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from compress.errors import ExitCode
-from compress.models.variant import FileVariant, TorchVariant, Variant
+from compress.models.variant import TorchVariant, Variant
 from compress.recipe.schema import Recipe
 from compress.report.claims import load_claims
 from compress.report.html import render_html
@@ -81,7 +80,7 @@ def build_report(inputs: ReportInputs) -> Report:
 
 def write_report(report: Report, directory: Path) -> None:
     """Writes report.json, report.md and report.html into `directory`, each atomically."""
-    write_text(directory / "report.json", report.model_dump_json(by_alias=True, indent=1) + os.linesep)
+    write_text(directory / "report.json", report.model_dump_json(by_alias=True, indent=1) + "\n")
     write_text(directory / "report.md", render_markdown(report))
     write_text(directory / "report.html", render_html(report))
 
@@ -105,8 +104,3 @@ def _measured(inputs: ReportInputs) -> dict[str, Measurement]:
             unique = key if key not in measured else f"{key} ({proof.measurements.proof})"
             measured[unique] = measurement.model_copy(update={"path": path})
     return measured
-
-
-def file_variants(inputs: ReportInputs) -> dict[str, FileVariant]:
-    """The exported files of a run, by name, measured or not."""
-    return {name: variant for name, variant in inputs.variants.items() if isinstance(variant, FileVariant)}

@@ -35,6 +35,7 @@ class Latency(Record):
     p95: float
     p99: float | None = Field(None, description="only where the number of runs supports it")
     runs: int
+    converged: bool = Field(description="false: a cap ended the timing before its intervals were as narrow as wanted")
 
 
 class Int8Shares(Record):
@@ -184,7 +185,7 @@ class Verdict(Record):
 
     claim: str
     statement: str
-    claimed: float | None
+    claimed: float | Interval | None = Field(description="a pair is a range; null: a property without a figure")
     measured: float | None = None
     interval: Interval | None = None
     of: str | None = Field(None, description="key of the file that was measured")

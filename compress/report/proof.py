@@ -6,18 +6,19 @@ measured files can be compared, paired, after the run.
 
 from __future__ import annotations
 
+import io
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from zipfile import BadZipFile
 
 from pydantic import ValidationError
 
 from compress.errors import StageError
 from compress.report.model import Measurement, Measurements
+from edge_runtime.files import write_atomically
 
 if TYPE_CHECKING:  # `plan` reads the names of this package without numpy
     import numpy as np
@@ -32,7 +33,8 @@ class Samples:
     """Raw samples of one proof.
 
     `targets` (N,) int64 are the classes of the test samples; `predicted[key]` (N,) int64 what a file answered on the
-    same samples in the same order; `latency_ms[key]` (R,) float64, row r from round r of the one interleaved run.
+    same samples in the same order (-1: no finite answer); `latency_ms[key]` (rounds, repeats) float64, row r from round
+    r of the one interleaved run.
     """
 
     targets: NDArray[np.int64]
@@ -70,19 +72,26 @@ class MeasuredProof:
         return self.measurements.variants[key]
 
 
+def float_file(proof: MeasuredProof, torch: str, format: str, engine: str) -> str | None:
+    """Key of the fp32 file of a torch variant in a format on an engine, or None when it was not measured."""
+    for key, measurement in proof.measurements.variants.items():
+        if (measurement.torch, measurement.format, measurement.engine) == (torch, format, engine) and (
+            measurement.precision == "fp32"
+        ):
+            return key
+    return None
+
+
 def write_proof(proof: MeasuredProof, directory: Path) -> None:
     """Writes both files into `directory`, each atomically. The same proof gives the same bytes."""
     import numpy as np
 
-    arrays = {"targets": proof.samples.targets}
+    arrays: dict[str, NDArray[Any]] = {"targets": proof.samples.targets}
     arrays |= {f"predicted/{key}": values for key, values in proof.samples.predicted.items()}
     arrays |= {f"latency_ms/{key}": values for key, values in proof.samples.latency_ms.items()}
-    temporary = directory / f".{SAMPLES}.{os.getpid()}"
-    with temporary.open("wb") as stream:
-        np.savez_compressed(stream, **arrays)
-        stream.flush()
-        os.fsync(stream.fileno())
-    os.replace(temporary, directory / SAMPLES)
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, allow_pickle=False, **arrays)
+    write_atomically(directory / SAMPLES, buffer.getvalue())
     write_text(directory / MEASUREMENTS, proof.measurements.model_dump_json(by_alias=True, indent=1) + "\n")
 
 
@@ -104,13 +113,8 @@ def read_proof(directory: Path) -> MeasuredProof:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Writes UTF-8 text atomically: temporary file, fsync, rename."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    with temporary.open("w", encoding="utf-8") as stream:
-        stream.write(text)
-        stream.flush()
-        os.fsync(stream.fileno())
-    os.replace(temporary, path)
+    """Writes UTF-8 text atomically."""
+    write_atomically(path, text.encode("utf-8"))
 
 
 def _under(arrays: Mapping[str, NDArray], prefix: str) -> dict[str, NDArray]:
