@@ -21,6 +21,10 @@ class ModelFileError(EdgeRuntimeError):
     """The model file is missing, truncated, or not what its name says."""
 
 
+class ModelFileMissingError(ModelFileError, UsageError):
+    """There is no model file at the path."""
+
+
 class ContractError(EdgeRuntimeError):
     """The model file, its contract and the data given to it disagree."""
 
@@ -29,7 +33,15 @@ class EngineError(EdgeRuntimeError):
     """The engine is not known, or failed while it loaded or ran the model."""
 
 
-class EngineMissingError(EngineError):
-    """The engine's package is not installed; the message names the extra to install."""
+class UnknownEngineError(EngineError, UsageError):
+    """No engine has this name; the message gives the nearest one."""
+
+
+class MissingPackageError(EdgeRuntimeError):
+    """A package that is needed is not installed; the message names what to install."""
 
     exit_code = 5
+
+
+class EngineMissingError(EngineError, MissingPackageError):
+    """The engine's package is not installed; the message names the extra to install."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -43,11 +44,16 @@ def measure_memory(
     except subprocess.TimeoutExpired as error:
         raise EngineError(f"measuring the memory of {model_path} took more than {timeout:g} s") from error
     if child.returncode != 0:
-        lines = child.stderr.strip().splitlines()
-        cause = lines[-1].removeprefix("error: ") if lines else f"exit status {child.returncode}"
-        raise EngineError(f"measuring the memory of {model_path} failed: {cause}")
+        raise EngineError(f"measuring the memory of {model_path} failed: {_cause(child)}")
     answer = json.loads(child.stdout)
     return MemoryUse(peak=answer["peak_memory_bytes"], before=answer["before_model_bytes"])
+
+
+def _cause(child: subprocess.CompletedProcess[str]) -> str:
+    if child.returncode < 0:
+        return f"killed by {signal.Signals(-child.returncode).name}"
+    lines = child.stderr.strip().splitlines()
+    return lines[-1].removeprefix("error: ") if lines else f"exit status {child.returncode}"
 
 
 def process_peak() -> int:

@@ -9,7 +9,6 @@ values a channel, and every implementation of it can be bit-exact.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,7 +43,8 @@ def preprocess(image: Pixels, spec: ImagePreprocess) -> Values:
         ContractError: the image is not uint8 (H, W, 1 or 3), is empty, or `resize: none` meets another size.
     """
     _check(image, 3, "(H, W, C)")
-    return cast(Values, preprocess_batch(image[None], spec)[0])
+    result: Values = preprocess_batch(image[None], spec)[0]
+    return result
 
 
 def preprocess_batch(images: Pixels, spec: ImagePreprocess) -> Values:
@@ -59,7 +59,7 @@ def convert_colors(images: Pixels, order: ColorOrder) -> Pixels:
         if images.shape[-1] == 1:
             return images
         weighted = np.dot(images.astype(np.uint32), np.array([19595, 38470, 7471], dtype=np.uint32))
-        return cast(Pixels, ((weighted + 0x8000) >> 16).astype(np.uint8)[..., None])
+        return ((weighted + 0x8000) >> 16).astype(np.uint8)[..., None]
     if images.shape[-1] == 1:
         return np.repeat(images, 3, axis=-1)
     return images if order == "RGB" else images[..., ::-1]
@@ -106,10 +106,16 @@ def resize(images: Pixels, height: int, width: int) -> Pixels:
     """
     if images.shape[1:3] == (height, width):
         return images
-    rows = _blend(images, 1, height)
-    blended = _blend(rows, 2, width)
+    (top, bottom, down), (left, right, across) = (
+        _neighbours(images.shape[1], height),
+        _neighbours(images.shape[2], width),
+    )
+    across, down = across[:, None], down[:, None, None]
+    upper, lower = images.take(top, axis=1), images.take(bottom, axis=1)
+    blended = _between(upper.take(left, axis=2), upper.take(right, axis=2), across)
+    blended = _between(blended, _between(lower.take(left, axis=2), lower.take(right, axis=2), across), down)
     blended += np.float32(0.5)
-    return cast(Pixels, blended.astype(np.uint8))
+    return blended.astype(np.uint8)
 
 
 def normalize(images: Pixels, spec: ImagePreprocess) -> Values:
@@ -117,10 +123,10 @@ def normalize(images: Pixels, spec: ImagePreprocess) -> Values:
     levels = np.arange(256, dtype=np.float64)[:, None] / spec.divide_by
     table = ((levels - np.array(spec.mean)) / np.array(spec.std)).astype(np.float32)
     if (table == table[:, :1]).all():
-        return cast(Values, table[:, 0].take(images))
+        return _look_up(table[:, 0], images)
     values = np.empty(images.shape, dtype=np.float32)
     for channel in range(spec.channels):
-        values[..., channel] = table[:, channel].take(images[..., channel])
+        values[..., channel] = _look_up(table[:, channel], images[..., channel])
     return values
 
 
@@ -129,21 +135,26 @@ def arrange(values: Values, layout: Layout) -> Values:
     return np.ascontiguousarray(values.transpose(0, 3, 1, 2) if layout == "NCHW" else values)
 
 
-def _blend(images: NDArray[np.generic], axis: int, size: int) -> Values:
-    """Linear interpolation along one axis, as float32 levels."""
-    old = images.shape[axis]
-    if old == size:
-        return images.astype(np.float32)
-    position = np.clip((np.arange(size) + 0.5) * (old / size) - 0.5, 0, old - 1)
+def _look_up(table: Values, levels: Pixels) -> Values:
+    """`table[levels]`; every level is inside, so `clip` clips nothing and saves the check of each index."""
+    return np.ascontiguousarray(table).take(levels, mode="clip")
+
+
+def _neighbours(old: int, new: int) -> tuple[NDArray[np.intp], NDArray[np.intp], Values]:
+    """For each of `new` positions along an axis of `old` pixels: the pixels on both sides, the weight of the second."""
+    position = np.clip((np.arange(new) + 0.5) * (old / new) - 0.5, 0, old - 1)
     low = position.astype(np.intp)
-    high = np.minimum(low + 1, old - 1)
-    weight = (position - low).astype(np.float32).reshape([-1 if a == axis else 1 for a in range(images.ndim)])
-    below = images.take(low, axis=axis).astype(np.float32)
-    above = images.take(high, axis=axis).astype(np.float32)
-    above -= below
-    above *= weight
-    above += below
-    return above
+    return low, np.minimum(low + 1, old - 1), (position - low).astype(np.float32)
+
+
+def _between(first: NDArray[np.generic], second: NDArray[np.generic], weight: Values) -> Values:
+    """`first + (second - first) * weight`, float32."""
+    start = first.astype(np.float32)
+    result = second.astype(np.float32)
+    result -= start
+    result *= weight
+    result += start
+    return result
 
 
 def _check(images: NDArray[np.generic], dimensions: int, form: str) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from edge_runtime.engines.checks import existing
 from edge_runtime.engines.protocol import Engine
-from edge_runtime.errors import EngineError, EngineMissingError, ModelFileError
+from edge_runtime.errors import EngineError, EngineMissingError, ModelFileError, UnknownEngineError
 from edge_runtime.nearest import suggestion
 
 ENTRY_POINTS = "edgepress.engines"
@@ -33,27 +33,38 @@ class EngineSpec:
     suffixes: tuple[str, ...]
 
 
-_BUILT_IN = (
-    EngineSpec("litert", "edge_runtime.engines.litert", "ai_edge_litert", "ai-edge-litert", "litert", (".tflite",)),
-    EngineSpec("onnxruntime", "edge_runtime.engines.onnxruntime", "onnxruntime", "onnxruntime", "onnx", (".onnx",)),
-    EngineSpec("openvino", "edge_runtime.engines.openvino", "openvino", "openvino", "openvino", (".onnx",)),
-)
+_BUILT_IN = {
+    spec.name: spec
+    for spec in (
+        EngineSpec("litert", "edge_runtime.engines.litert", "ai_edge_litert", "ai-edge-litert", "litert", (".tflite",)),
+        EngineSpec("onnxruntime", "edge_runtime.engines.onnxruntime", "onnxruntime", "onnxruntime", "onnx", (".onnx",)),
+        EngineSpec("openvino", "edge_runtime.engines.openvino", "openvino", "openvino", "openvino", (".onnx",)),
+    )
+}
 
 
 def engine_specs() -> dict[str, EngineSpec]:
-    """Every known engine by name, installed or not; the first of a file type is its default."""
-    specs = {spec.name: spec for spec in _BUILT_IN}
+    """Every known engine by name, installed or not; the first of a file type is its default.
+
+    Raises EngineError when an entry point of a third party cannot be loaded.
+    """
+    specs = dict(_BUILT_IN)
     for entry_point in importlib.metadata.entry_points(group=ENTRY_POINTS):
-        spec: EngineSpec = entry_point.load()
+        try:
+            spec: EngineSpec = entry_point.load()
+        except Exception as error:
+            raise EngineError(f"engine '{entry_point.name}' ({entry_point.value}) cannot be loaded: {error}") from error
         specs.setdefault(spec.name, spec)
     return specs
 
 
 def engine_spec(name: str) -> EngineSpec:
-    """Raises EngineError for a name that is none, with the nearest valid one."""
+    """Raises UnknownEngineError for a name that is none, with the nearest valid one."""
+    if name in _BUILT_IN:  # spares a device the search through every installed distribution
+        return _BUILT_IN[name]
     specs = engine_specs()
     if name not in specs:
-        raise EngineError(f"unknown engine '{name}'{suggestion(name, specs)}")
+        raise UnknownEngineError(f"unknown engine '{name}'{suggestion(name, specs)}")
     return specs[name]
 
 
@@ -81,7 +92,8 @@ def default_engine(path: str | Path) -> str:
     Raises ModelFileError when no engine runs files with this suffix.
     """
     suffix = Path(path).suffix.lower()
-    candidates = [spec for spec in engine_specs().values() if suffix in spec.suffixes]
+    candidates = [spec for spec in _BUILT_IN.values() if suffix in spec.suffixes]
+    candidates = candidates or [spec for spec in engine_specs().values() if suffix in spec.suffixes]
     if not candidates:
         known = ", ".join(sorted({known for spec in engine_specs().values() for known in spec.suffixes}))
         raise ModelFileError(f"no engine runs '{suffix}' files; expected one of {known}: {path}")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from edge_runtime.engines.protocol import Array, TensorInfo
-from edge_runtime.errors import ContractError, ModelFileError
+from edge_runtime.errors import ContractError, ModelFileError, ModelFileMissingError
 
 
 def existing(path: str | Path) -> Path:
@@ -15,7 +15,7 @@ def existing(path: str | Path) -> Path:
     if path.is_dir():
         raise ModelFileError(f"{path} is a folder, expected a model file")
     if not path.exists():
-        raise ModelFileError(f"no model file at {path}")
+        raise ModelFileMissingError(f"no model file at {path}")
     if path.stat().st_size == 0:
         raise ModelFileError(f"{path} is empty")
     return path
