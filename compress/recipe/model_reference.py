@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
@@ -11,7 +12,7 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 from compress.recipe.nearest import suggestion
 
 FUNCTION_SOURCE = "module:function"
-_FUNCTION = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
+FUNCTION_PATTERN = r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*"
 
 
 class ModelReference(BaseModel):
@@ -44,12 +45,14 @@ class ModelReference(BaseModel):
             raise _error(f"unknown model source '{source}'{suggestion(source, sources)}", "source", source)
         settings = sources[source]
         given = {key: item for key, item in value.items() if key != "source" or "source" in settings.model_fields}
-        validated = settings.model_validate(given, context=info.context).model_dump(mode="json")
+        # As JSON, strict models take lists for tuples and text for paths.
+        text = json.dumps(given, default=str)
+        validated = settings.model_validate_json(text, context=info.context).model_dump(mode="json")
         return {"source": source, **{key: item for key, item in validated.items() if key != "source"}}
 
 
 def _from_function(text: str) -> dict[str, Any]:
-    if not _FUNCTION.fullmatch(text):
+    if not re.fullmatch(FUNCTION_PATTERN, text):
         raise PydanticCustomError(
             "model_reference", "expected a function like package.module:function, or a mapping with the key `source`"
         )

@@ -23,5 +23,7 @@ def suggestion(name: str, valid: Iterable[str]) -> str:
         return f"; did you mean '{best}'?"
     if not valid:
         return ""
+    if len(valid) == 1:
+        return f"; expected '{valid[0]}'"
     more = f", ... ({len(valid)} in all)" if len(valid) > _SHOWN else ""
     return f"; expected one of {', '.join(valid[:_SHOWN])}{more}"

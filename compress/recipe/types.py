@@ -14,6 +14,8 @@ from typing import Annotated, Any, TypeVar
 from pydantic import (
     BeforeValidator,
     Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
     PlainSerializer,
     PlainValidator,
     StrictBool,
@@ -23,6 +25,7 @@ from pydantic import (
     ValidationInfo,
     WithJsonSchema,
 )
+from pydantic_core import CoreSchema, core_schema
 
 T = TypeVar("T")
 
@@ -104,12 +107,23 @@ def _check_path(path: Path, kind: str) -> None:
         raise ValueError(f"'{path}' is not a {kind}{where}")
 
 
-def _as_tuple(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list | tuple) else (value,)
+class _AsTuple:
+    """One value or a list of them becomes a tuple."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_before_validator_function(self._tuple, handler(source))
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        many = handler(schema)
+        return {"anyOf": [many["items"], many]}
+
+    @staticmethod
+    def _tuple(value: Any) -> Any:
+        return tuple(value) if isinstance(value, list | tuple) else (value,)
 
 
-def _schema(unit: str, pattern: str, **number: Any) -> WithJsonSchema:
-    return WithJsonSchema({"anyOf": [number, {"type": "string", "pattern": pattern}], "description": unit})
+def _schema(form: str, pattern: str, **number: Any) -> WithJsonSchema:
+    return WithJsonSchema({"anyOf": [number, {"type": "string", "format": form, "pattern": pattern}]})
 
 
 _PERCENT_SCHEMA = r"^\s*[-+]?[0-9_.]+([eE][-+]?[0-9]+)?\s*%\s*$"
@@ -119,14 +133,14 @@ Fraction = Annotated[
     float,
     Field(ge=0, le=1),
     BeforeValidator(parse_percent),
-    _schema("A fraction from 0 to 1, or a percentage.", _PERCENT_SCHEMA, type="number", minimum=0, maximum=1),
+    _schema("percentage", _PERCENT_SCHEMA, type="number", minimum=0, maximum=1),
 ]
 """A share, 0 to 1: `0.72` or `72%`."""
 
 SignedFraction = Annotated[
     float,
     BeforeValidator(parse_percent),
-    _schema("A fraction of any sign and size, or a percentage.", _PERCENT_SCHEMA, type="number"),
+    _schema("percentage", _PERCENT_SCHEMA, type="number"),
 ]
 """A relative change of any sign and size: `-0.05`, `150%`."""
 
@@ -134,7 +148,7 @@ Duration = Annotated[
     float,
     Field(ge=0),
     BeforeValidator(parse_duration),
-    _schema("Seconds, or a duration.", _QUANTITY_SCHEMA.format("|".join(_SECONDS)), type="number", minimum=0),
+    _schema("time-span", _QUANTITY_SCHEMA.format("|".join(_SECONDS)), type="number", minimum=0),
 ]
 """Seconds: `90`, `30s`, `5min`, `2h`."""
 
@@ -142,7 +156,7 @@ ByteSize = Annotated[
     int,
     Field(ge=0),
     BeforeValidator(parse_bytes),
-    _schema("Bytes, or a size.", _QUANTITY_SCHEMA.format("|".join(_BYTES)), type="integer", minimum=0),
+    _schema("byte-size", _QUANTITY_SCHEMA.format("|".join(_BYTES)), type="integer", minimum=0),
 ]
 """Bytes: `4096`, `500MB`, `4GiB`."""
 
@@ -155,9 +169,9 @@ Boolean = StrictBool
 """`true` or `false` only: YAML 1.1's `yes`, `on`, `off` are strings here."""
 Text = Annotated[StrictStr, Field(min_length=1)]
 
-OneOrMany = Annotated[tuple[T, ...], BeforeValidator(_as_tuple), Field(min_length=1)]
+OneOrMany = Annotated[tuple[T, ...], Field(min_length=1), _AsTuple()]
 """`OneOrMany[X]`: one X or a list of X in the recipe, a non-empty tuple of X in the program."""
-Listed = Annotated[tuple[T, ...], BeforeValidator(_as_tuple)]
+Listed = Annotated[tuple[T, ...], _AsTuple()]
 """`Listed[X]`: the same, and the list may be empty. Use these for lists: strict models refuse a list for a tuple."""
 
 _PATH_TEXT = (PlainSerializer(str, return_type=str), WithJsonSchema({"type": "string", "format": "path"}))
