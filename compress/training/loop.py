@@ -1,39 +1,28 @@
-"""The training loop of every task and of every stage that trains."""
+"""The training loop of every task and of every stage that trains. Read `train` from top to bottom."""
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from time import monotonic
+from typing import TYPE_CHECKING, Any
 
-from compress.tasks.protocol import Batch, DataSet, Task
+from compress.tasks.protocol import DataSet, Task
+from compress.training.checkpoint import Checkpoint, fingerprint
+from compress.training.freeze import frozen, training_mode
+from compress.training.placement import placed
+from compress.training.progress import Progress, Reporter
+from compress.training.reproducible import collector_paused, reproducible
+from compress.training.run import Objective, Penalty, Run, task_objective
+from compress.training.schedule import learning_rate
 from compress.training.settings import TrainingSettings
+from compress.training.state import EpochRecord, State, copy_weights
 
 if TYPE_CHECKING:
-    from torch import Tensor, nn
-
-
-class Progress(Protocol):
-    def __call__(self, message: str, *, fraction: float | None = None, **fields: Any) -> None: ...
-
-
-Objective = Callable[["nn.Module", Batch], "Tensor"]
-"""Loss of one (micro-)batch, mean over its samples; the batch is on the device. Must run the model itself."""
-
-Penalty = Callable[["nn.Module"], "Tensor | None"]
-"""A term added to the loss once per optimizer step, e.g. a sparsity regularizer."""
-
-
-@dataclass(frozen=True)
-class EpochRecord:
-    """`loss` is the mean training loss of the epoch, `validation` the metrics after it, `seconds` its wall time."""
-
-    epoch: int
-    loss: float
-    validation: dict[str, float]
-    learning_rate: float
-    seconds: float
+    from torch import nn
 
 
 @dataclass(frozen=True)
@@ -66,14 +55,76 @@ def train(
     penalty: Penalty | None = None,
     on_epoch: Callable[[int, nn.Module], None] | None = None,
 ) -> TrainingResult:
-    """Trains `model` in place and leaves the chosen weights in it, in evaluation mode.
+    """Trains `model` in place and leaves the chosen weights in it, on the CPU and in evaluation mode.
 
     `work` holds the full training state: called again after a kill with the same arguments and the same initial
     weights, training continues where it was, bit-equal on CPU, and a finished run returns at once. Give every training
     run a `work` folder of its own. `objective` replaces the task's loss, `penalty` is added to it, `on_epoch(epoch,
-    model)` is called after each epoch's validation.
+    model)` is called after each epoch's validation; all three must depend on their arguments alone. Global random
+    states are seeded inside and are afterwards what they were before. Only train and validation are read.
 
-    Raises StageError for a `freeze` pattern without a match (naming near ones) and for a loss that is not finite
-    (naming the iteration and the first module whose output or gradient is not finite).
+    Raises StageError for a `freeze` pattern without a match (naming near ones) and for a loss or gradient that is not
+    finite (naming the iteration, and the first module whose output or gradient is not).
     """
-    raise NotImplementedError
+    data = data.restricted(("train", "validation"))
+    checkpoint = Checkpoint(work, fingerprint(model, settings, seed, device, data.digest), settings.checkpoint_every)
+    stored = checkpoint.read()
+    if stored is not None and stored["state"]["finished"]:
+        model.load_state_dict(stored["model"])
+        return _result(model, State.from_json(stored["state"]), settings, stored["notes"])
+    with (
+        frozen(model, settings.freeze) as norms,
+        reproducible(seed, device),
+        placed(model, device, settings.memory_format) as channels_last,
+        collector_paused(),
+    ):
+        objective = objective or task_objective(task, settings.label_smoothing)
+        run = Run.start(model, settings, device, channels_last, objective, penalty)
+        if stored is not None:
+            run.restore(stored)
+            progress(f"continues in epoch {run.state.epoch + 1} at batch {run.state.batch}")
+        state = run.state
+        steps = max(1, data.info("train").count // settings.batch_size)
+        total = steps * settings.epochs
+        report = Reporter(progress, settings.epochs, steps, state)
+
+        while state.epoch < settings.epochs and not state.stopped:
+            training_mode(model, norms)
+            started = monotonic() - state.epoch_seconds
+            for batch in data.training_batches(settings.batch_size, seed, state.epoch, state.batch):
+                loss = run.optimize(batch, learning_rate(settings, state.step, total))
+                state.epoch_seconds = monotonic() - started
+                if checkpoint.due():
+                    checkpoint.write(run.content())
+                report.step(state, loss)
+            with run.average.applied() if run.average else nullcontext():
+                validation = task.evaluate(model, data, "validation", settings.evaluation_batch_size, device)
+                state.epoch_seconds = monotonic() - started
+                rate = learning_rate(settings, state.step - 1, total)
+                if state.close_epoch(validation, task.metric, rate, settings) or settings.keep == "last":
+                    run.chosen = copy_weights(model)
+            if on_epoch is not None:
+                on_epoch(state.epoch - 1, model)
+            if checkpoint.due(epoch_ended=True):
+                checkpoint.write(run.content())
+            gc.collect()
+            report.epoch(state)
+
+        model.load_state_dict(run.chosen)
+    state.finished = True
+    checkpoint.write({"state": state.to_json(), "model": model.state_dict(), "notes": run.notes()})
+    return _result(model, state, settings, run.notes())
+
+
+def _result(model: nn.Module, state: State, settings: TrainingSettings, notes: dict[str, Any]) -> TrainingResult:
+    model.eval()
+    kept = state.best_epoch if settings.keep == "best" else state.epoch - 1
+    return TrainingResult(
+        validation=state.history[kept].validation,
+        best_epoch=state.best_epoch,
+        epochs_run=state.epoch,
+        steps=state.step,
+        seconds=sum(record.seconds for record in state.history),
+        history=tuple(state.history),
+        notes={**notes, "epochs_run": state.epoch, "kept_epoch": kept, "stopped_early": state.stopped},
+    )

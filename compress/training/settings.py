@@ -46,7 +46,8 @@ class TrainingSettings(BaseModel):
     momentum: float = Field(0.9, ge=0, lt=1, description="of sgd")
     schedule: Literal["cosine", "one-cycle", "constant"] = Field("cosine", description="course of the learning rate")
     warmup: Fraction | None = Field(
-        None, description="share of the steps in which the learning rate rises; default: 5%, of one-cycle 30%"
+        None,
+        description="share of the steps with a rising learning rate; default: cosine 5%, one-cycle 30%, constant 0",
     )
     accumulation: PositiveInt = Field(1, description="micro-batches of one optimizer step")
     precision: PrecisionSetting = Field(
