@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from compress.report import text
-from compress.report.model import GateResult, Measurement, Report, Verdict
+from compress.report.model import Comparison, GateResult, Measurement, Report, Verdict
 
 _STATUS = {
     "passed": "passed",
@@ -120,10 +120,8 @@ def _file_row(key: str, entry: Measurement) -> list[str]:
     ]
 
 
-def _latency(comparison: object) -> str:
-    from compress.report.model import Comparison
-
-    if not isinstance(comparison, Comparison) or comparison.latency is None:
+def _latency(comparison: Comparison | None) -> str:
+    if comparison is None or comparison.latency is None:
         return ""
     figure = f"{text.signed(comparison.latency)} {text.interval(comparison.latency_interval)}"
     return _mark(comparison.latency_change, figure)
@@ -134,13 +132,16 @@ def _mark(change: str | None, figure: str) -> str:
 
 
 def _fastest(report: Report) -> list[str]:
-    """The other baseline of every quantized file: the fastest engine's fp32 of the same model."""
-    return [
-        f"{key} against the fastest fp32 of its model, {entry.relative_to_fastest_float.of}: "
-        f"{text.latency_words(entry.relative_to_fastest_float)}"
-        for key, entry in report.variants.items()
-        if entry.precision != "fp32" and entry.relative_to_fastest_float is not None
-    ]
+    """The other baseline of a quantized file, where it is another: the fastest engine's fp32 of the same model."""
+    lines = []
+    for key, entry in report.variants.items():
+        own, fastest = entry.relative_to_float, entry.relative_to_fastest_float
+        if entry.precision != "fp32" and fastest is not None and (own is None or own.of != fastest.of):
+            lines.append(
+                f"{key} against the fastest fp32 of its model, {fastest.of} on {report.variants[fastest.of].engine}: "
+                f"{text.latency_words(fastest)}."
+            )
+    return lines
 
 
 def _waterfall(report: Report) -> str:
@@ -215,7 +216,7 @@ def _claimed(verdict: Verdict) -> str:
 
 
 def _span(verdict: Verdict) -> str:
-    if verdict.interval is None or verdict.interval[0] == verdict.interval[1]:
+    if verdict.metric is None and verdict.interval is not None and verdict.interval[0] == verdict.interval[1]:
         return "(exact)"
     return text.interval(verdict.interval, 2 if verdict.metric else 1)
 

@@ -30,7 +30,8 @@ def render_summary(report: Report) -> str:
     for gate in report.gates:
         measured = "not measured" if gate.measured is None else text.gate_number(gate, gate.measured)
         bound = "at least" if gate.limit_is == "min" else "at most"
-        line = f"gate {gate.of} {gate.gate}: {measured}, {bound} {text.gate_number(gate, gate.limit)}: "
+        name = gate.gate + (f" ({gate.metric})" if gate.metric else "")
+        line = f"gate {gate.of} {name}: {measured}, {bound} {text.gate_number(gate, gate.limit)}: "
         line += "passed" if gate.passed else "FAILED"
         line += ", unresolved" if gate.unresolved else ""
         lines.append(line + (f" ({gate.reason})" if gate.reason and gate.measured is None else ""))

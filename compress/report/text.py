@@ -21,7 +21,7 @@ def points(value: float, digits: int = 2) -> str:
 
 def percent(value: float, digits: int = 2) -> str:
     """A share in percent: 0.9812 is `98.12 %`."""
-    return f"{value * 100:.{digits}f} %".replace("-", MINUS)
+    return _tidy(f"{value * 100:.{digits}f} %")
 
 
 def interval(bounds: Interval | None, digits: int = 1) -> str:
@@ -70,8 +70,8 @@ def latency_words(comparison: Comparison) -> str:
     if comparison.latency_change == "no difference":
         return f"no difference in latency {interval((low, high))}"
     if comparison.latency < 0:
-        return f"{-comparison.latency:.1%} faster [{-high:.1%}, {-low:.1%}]"
-    return f"{comparison.latency:.1%} slower [{low:.1%}, {high:.1%}]"
+        return f"{percent(-comparison.latency, 1)} faster [{-high * 100:.1f}, {-low * 100:.1f}]"
+    return f"{percent(comparison.latency, 1)} slower [{low * 100:.1f}, {high * 100:.1f}]"
 
 
 def quality_words(comparison: Comparison, metric: str) -> str:
@@ -86,7 +86,7 @@ def size_words(comparison: Comparison) -> str:
         return f"{1 / (1 + comparison.bytes):.1f} times smaller"
     if abs(comparison.bytes) < 5e-4:
         return "equal in size"
-    return f"{abs(comparison.bytes):.1%} {'smaller' if comparison.bytes < 0 else 'larger'}"
+    return f"{percent(abs(comparison.bytes), 1)} {'smaller' if comparison.bytes < 0 else 'larger'}"
 
 
 def best(report: Report) -> str | None:

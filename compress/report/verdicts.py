@@ -13,6 +13,7 @@ from typing import Literal
 
 from compress.models.variant import FileVariant, TorchVariant, Variant
 from compress.recipe.schema import Recipe
+from compress.report import text
 from compress.report.claims import Answer, Claim, Quantity, Technique
 from compress.report.comparison import compare
 from compress.report.model import Comparison, Interval, Outcome, Verdict
@@ -125,7 +126,7 @@ def _verdict(
     if claimed is None or better is None:
         raise ValueError(f"the claim {claim.id} has an answer but no figure, or does not say which side is better")
     other = pair.proof[pair.against]
-    notes = [f"at {_change(comparison, name):+.1%} {name}" for name in answer.reached]
+    notes = [f"at {text.signed(_change(comparison, name))} {name}" for name in answer.reached]
     metric = pair.proof.measurements.metric if answer.quantity == "quality" else None
     if metric is not None and claim.metric is not None and metric != claim.metric:
         notes.append(f"the claim is in {claim.metric}, measured in {metric}")
@@ -147,7 +148,7 @@ def _verdict(
 def _not_measured(claim: Claim) -> Verdict:
     note = f"to be measured as: {claim.measured_as}"
     if claim.answer is not None and claim.answer.reached:
-        wanted = ", ".join(f"{limit:+.0%} {name}" for name, limit in claim.answer.reached.items())
+        wanted = ", ".join(f"{text.signed(limit, 0)} {name}" for name, limit in claim.answer.reached.items())
         note += f"; needs a file that reached {wanted}"
     return Verdict(claim=claim.id, statement=claim.statement, claimed=claim.claimed, verdict="not measured", note=note)
 
