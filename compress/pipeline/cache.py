@@ -46,7 +46,7 @@ class Verification:
 
 @dataclass(frozen=True)
 class Collection:
-    """What `gc` removed. `size_bytes` is the store afterwards; `reached` is False when what is in use exceeds the limit."""
+    """What `gc` removed. `size_bytes` is the store afterwards; `reached` is False when what is in use is larger."""
 
     removed: tuple[Entry, ...]
     freed_bytes: int
