@@ -106,16 +106,15 @@ def resize(images: Pixels, height: int, width: int) -> Pixels:
     """
     if images.shape[1:3] == (height, width):
         return images
-    (top, bottom, down), (left, right, across) = (
-        _neighbours(images.shape[1], height),
-        _neighbours(images.shape[2], width),
-    )
-    across, down = across[:, None], down[:, None, None]
-    upper, lower = images.take(top, axis=1), images.take(bottom, axis=1)
+    count, old_height, old_width, channels = images.shape
+    top, bottom, down = _neighbours(old_height, height, 1)
+    left, right, across = _neighbours(old_width, width, channels)
+    rows = images.reshape(count, old_height, old_width * channels)  # long inner loops are what numpy is fast at
+    upper, lower = rows.take(top, axis=1), rows.take(bottom, axis=1)
     blended = _between(upper.take(left, axis=2), upper.take(right, axis=2), across)
-    blended = _between(blended, _between(lower.take(left, axis=2), lower.take(right, axis=2), across), down)
+    blended = _between(blended, _between(lower.take(left, axis=2), lower.take(right, axis=2), across), down[:, None])
     blended += np.float32(0.5)
-    return blended.astype(np.uint8)
+    return blended.astype(np.uint8).reshape(count, height, width, channels)
 
 
 def normalize(images: Pixels, spec: ImagePreprocess) -> Values:
@@ -140,11 +139,18 @@ def _look_up(table: Values, levels: Pixels) -> Values:
     return np.ascontiguousarray(table).take(levels, mode="clip")
 
 
-def _neighbours(old: int, new: int) -> tuple[NDArray[np.intp], NDArray[np.intp], Values]:
-    """For each of `new` positions along an axis of `old` pixels: the pixels on both sides, the weight of the second."""
+def _neighbours(old: int, new: int, channels: int) -> tuple[NDArray[np.intp], NDArray[np.intp], Values]:
+    """For each of `new` pixels along an axis of `old`: the two it lies between, and the weight of the second.
+
+    Indices and weights are of values, `channels` of them a pixel.
+    """
     position = np.clip((np.arange(new) + 0.5) * (old / new) - 0.5, 0, old - 1)
     low = position.astype(np.intp)
-    return low, np.minimum(low + 1, old - 1), (position - low).astype(np.float32)
+    weight = (position - low).astype(np.float32).repeat(channels)
+    first, second = (
+        (pixel[:, None] * channels + np.arange(channels)).ravel() for pixel in (low, np.minimum(low + 1, old - 1))
+    )
+    return first, second, weight
 
 
 def _between(first: NDArray[np.generic], second: NDArray[np.generic], weight: Values) -> Values:

@@ -27,15 +27,16 @@ class LiteRT:
             self._interpreter = litert.Interpreter(
                 model_path=str(path), num_threads=threads, experimental_op_resolver_type=resolver
             )
+            inputs = _named(self._interpreter, "inputs", self._interpreter.get_input_details())
+            outputs = _named(self._interpreter, "outputs", self._interpreter.get_output_details())
+            # Before the allocation: XNNPACK stops at a scale of zero too, but speaks of tensor numbers.
+            self.inputs = tuple(_tensor(name, detail) for name, detail in inputs)
+            self.outputs = tuple(_tensor(name, detail) for name, detail in outputs)
             self._interpreter.allocate_tensors()
         except (ValueError, RuntimeError) as error:
             raise ModelFileError(f"{path} is damaged or not a TFLite model: {one_line(error)}") from error
         self.version = version
         self.threads = threads
-        inputs = _named(self._interpreter, "inputs", self._interpreter.get_input_details())
-        outputs = _named(self._interpreter, "outputs", self._interpreter.get_output_details())
-        self.inputs = tuple(_tensor(name, detail) for name, detail in inputs)
-        self.outputs = tuple(_tensor(name, detail) for name, detail in outputs)
         self._input_indices = tuple(detail["index"] for _, detail in inputs)
         self._output_indices = tuple(detail["index"] for _, detail in outputs)
         self.delegate = _delegate(self._interpreter)

@@ -13,6 +13,9 @@ from edge_runtime.engines.onnx_file import quantized, read_metadata
 from edge_runtime.engines.protocol import Array, Engine, TensorInfo
 from edge_runtime.errors import EngineError, ModelFileError
 
+# Builds of the package for some systems report usage; none of ours does.
+onnxruntime.disable_telemetry_events()
+
 _DTYPES = {
     "tensor(float)": "float32",
     "tensor(float16)": "float16",

@@ -45,15 +45,16 @@ class OpenVINO:
         metadata = read_metadata(path)
         core = ov.Core()
         try:
-            self._model = core.compile_model(core.read_model(str(path)), "CPU", _options(threads))
-            self._request = self._model.create_infer_request()
+            model = core.read_model(str(path))
+            inputs = tuple(_tensor(port) for port in model.inputs)
+            outputs = tuple(_tensor(port) for port in model.outputs)
+            # Before the compilation: it stops at a scale of zero too, but speaks of neither scale nor tensor.
+            self.inputs, self.outputs = quantized(path, metadata, inputs, outputs)
+            self._request = core.compile_model(model, "CPU", _options(threads)).create_infer_request()
         except RuntimeError as error:
             raise ModelFileError(f"OpenVINO refused {path}: {one_line(error)}") from error
         self.version = version
         self.threads = threads
-        inputs = tuple(_tensor(port) for port in self._model.inputs)
-        outputs = tuple(_tensor(port) for port in self._model.outputs)
-        self.inputs, self.outputs = quantized(path, metadata, inputs, outputs)
 
     def run(self, arrays: Sequence[Array]) -> list[Array]:
         """Set, invoke, get. Raises ContractError for a wrong shape or dtype, EngineError when an operator fails."""
