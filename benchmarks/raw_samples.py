@@ -148,6 +148,8 @@ def write_from_proof(
     for key in (of, against):
         if key not in about.variants:
             raise RawSamplesError(f"{proof} did not measure {key!r} (measured: {', '.join(about.variants)})")
+    value: NDArray[Any]
+    baseline: NDArray[Any]
     if kind == "latency-ratio":
         value, baseline = samples.latency_ms[of], samples.latency_ms[against]
     else:

@@ -80,7 +80,7 @@ def build_report(inputs: ReportInputs) -> Report:
 
 def write_report(report: Report, directory: Path) -> None:
     """Writes report.json, report.md and report.html into `directory`, each atomically."""
-    write_text(directory / "report.json", report.model_dump_json(by_alias=True, indent=1) + "\n")
+    write_text(directory / "report.json", report.model_dump_json(indent=1) + "\n")
     write_text(directory / "report.md", render_markdown(report))
     write_text(directory / "report.html", render_html(report))
 

@@ -21,7 +21,7 @@ def render_markdown(report: Report) -> str:
     """The whole page. Sections without content are left out."""
     parts = [
         f"# {report.name}: {_STATUS[report.status]}",
-        f"**Error:** {report.error}" if report.error else "",
+        _error(report),
         f"**{text.headline(report)}**" if report.variants else "Nothing was measured.",
         *_section("Gates", _gates(report.gates)),
         *_section("Files", _files(report)),
@@ -39,6 +39,14 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
         return ""
     rule = ["---", *("---:" for _ in header[1:])]
     return "\n".join(f"| {' | '.join(cell.replace('|', '/') for cell in row)} |" for row in (header, rule, *rows))
+
+
+def _error(report: Report) -> str:
+    """The cause is the last line of an error; gates say for themselves why they failed."""
+    if report.error is None or report.status == "gate failed":
+        return ""
+    *before, cause = report.error.strip().splitlines() or ["no message"]
+    return "\n".join([f"**Error:** {cause}", *(f"- {line.strip()}" for line in before)]).replace("\n", "\n\n", 1)
 
 
 def _section(title: str, body: str) -> list[str]:

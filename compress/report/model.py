@@ -23,7 +23,7 @@ Outcome = Literal["beats", "reproduces", "falls short", "not measured"]
 class Record(BaseModel):
     """Base of every record: immutable, and strict about its fields, so that a misspelt key is an error."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, serialize_by_alias=True)
 
 
 class Latency(Record):

@@ -92,7 +92,7 @@ def write_proof(proof: MeasuredProof, directory: Path) -> None:
     buffer = io.BytesIO()
     np.savez_compressed(buffer, allow_pickle=False, **arrays)
     write_atomically(directory / SAMPLES, buffer.getvalue())
-    write_text(directory / MEASUREMENTS, proof.measurements.model_dump_json(by_alias=True, indent=1) + "\n")
+    write_text(directory / MEASUREMENTS, proof.measurements.model_dump_json(indent=1) + "\n")
 
 
 def read_proof(directory: Path) -> MeasuredProof:

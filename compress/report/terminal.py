@@ -43,5 +43,6 @@ def render_summary(report: Report) -> str:
         lines.append(
             "published claims: " + ", ".join(f"{count} {outcome}" for outcome, count in counts.items() if count)
         )
-    lines.append(f"{report.name}: {report.status}" + (f": {report.error}" if report.error else ""))
+    error = report.error if report.error and report.status != "gate failed" else ""
+    lines.append(f"{report.name}: {report.status}" + (f": {error}" if error else ""))
     return "\n".join(lines)

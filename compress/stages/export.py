@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
-from compress.errors import StageError
+from compress.errors import EnvironmentProblem, StageError
 from compress.measurement.samples import CalibrationCard, in_layout, write_samples
 from compress.models.variant import FileVariant, TorchVariant, Variant
 from compress.recipe.types import Duration, OneOrMany, PositiveInt
@@ -139,7 +139,8 @@ def _convert_all(
         try:
             answer = convert(request, timeout=timeout)
         except ConversionError as error:
-            raise StageError(f"{request.format}: {error}") from error
+            problem = EnvironmentProblem if error.kind == "disk-full" else StageError
+            raise problem(str(error)) from error
         context.progress(f"{request.format}: {len(answer.files)} files in {answer.seconds:.0f} s")
         return answer
 

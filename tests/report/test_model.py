@@ -26,7 +26,7 @@ RELATIVE_FIELDS = {
 @pytest.fixture
 def document(chain: MeasuredProof) -> dict[str, object]:
     report = build_report(ReportInputs(recipe(), ExitCode.OK, {}, [chain]))
-    loaded: dict[str, object] = json.loads(report.model_dump_json(by_alias=True))
+    loaded: dict[str, object] = json.loads(report.model_dump_json())
     return loaded
 
 
@@ -45,7 +45,7 @@ def test_the_document_has_the_fields_that_other_tools_read(document: dict[str, o
 
 
 def test_the_document_satisfies_its_own_json_schema_field_by_field(document: dict[str, object]) -> None:
-    schema = Report.model_json_schema(by_alias=True)
+    schema = Report.model_json_schema()
     assert set(document) == set(schema["properties"])
     assert set(schema["required"]) <= set(document)
     variants = document["variants"]
@@ -56,7 +56,7 @@ def test_the_document_satisfies_its_own_json_schema_field_by_field(document: dic
 
 def test_a_report_reads_back_equal(document: dict[str, object]) -> None:
     report = Report.model_validate(document)
-    assert json.loads(report.model_dump_json(by_alias=True)) == document
+    assert json.loads(report.model_dump_json()) == document
 
 
 def test_a_misspelt_field_is_an_error(document: dict[str, object]) -> None:
