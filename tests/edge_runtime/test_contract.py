@@ -73,14 +73,20 @@ def test_any_contract_survives_json(labels: Any, size: Any, order: Any, layout: 
         (changed("inputs", 0, "shape", to=3), "inputs[0].shape: expected a list, got 3"),
         (changed("inputs", 0, "shape", 1, to="4"), "inputs[0].shape[1]: expected a whole number, got '4'"),
         (changed("inputs", 0, "shape", 1, to=True), "inputs[0].shape[1]: expected a whole number, got True"),
-        (changed("inputs", 0, "dtype", to="flaot32"), "inputs[0].dtype: unknown value 'flaot32'; did you mean 'float32'?"),
+        (
+            changed("inputs", 0, "dtype", to="flaot32"),
+            "inputs[0].dtype: unknown value 'flaot32'; did you mean 'float32'?",
+        ),
         (changed("inputs", 0, "layout", to=7), "inputs[0].layout: unknown value 7; expected one of NHWC, NCHW, ND"),
         (changed("inputs", 0, "preprocess", to="RGB"), "inputs[0].preprocess: expected an object, got 'RGB'"),
         (
             changed("inputs", 0, "preprocess", "mean", 0, to=float("nan")),
             "inputs[0].preprocess.mean[0]: expected a finite number, got nan",
         ),
-        (changed("outputs", 0, "decoder", to="boxes"), "outputs[0].decoder: unknown value 'boxes'; expected one of logits"),
+        (
+            changed("outputs", 0, "decoder", to="boxes"),
+            "outputs[0].decoder: unknown value 'boxes'; expected one of logits",
+        ),
         (changed("labels", 1, to=None), "labels[1]: expected a string, got None"),
         (changed("version", to=2), "version: this runtime reads contract version 1, got 2"),
         (changed("version", to="1"), "version: this runtime reads contract version 1, got '1'"),

@@ -145,7 +145,10 @@ class TwoByTwo:
     delegate: str = "none"
     threads: int = 1
     inputs: tuple[TensorInfo, ...] = (TensorInfo("b", (1, 2), "int8", 0.5, 1), TensorInfo("a", (1, 3), "int64"))
-    outputs: tuple[TensorInfo, ...] = (TensorInfo("out_b", (1, 2), "int8", 0.5, 1), TensorInfo("out_a", (1, 3), "int64"))
+    outputs: tuple[TensorInfo, ...] = (
+        TensorInfo("out_b", (1, 2), "int8", 0.5, 1),
+        TensorInfo("out_a", (1, 3), "int64"),
+    )
 
     def run(self, arrays: Sequence[Array]) -> list[Array]:
         return list(arrays)
