@@ -31,10 +31,12 @@ class ImageRecord:
 
 @dataclass(frozen=True)
 class Loss:
-    """Images that a damaged container no longer gives: how many (an estimate from its bytes), and of which split."""
+    """What a damaged container no longer gives: at least `count` images, of which split, and which share of all
+    containers it is. How much a file that was cut off once held cannot be known, hence the share."""
 
     reason: str
     count: int
+    share: float
     split: SplitName | None = None
 
 

@@ -84,7 +84,7 @@ def _skipped(collection: ImageCollection, limit: float) -> dict[SplitName, tuple
         split = loss.split or "train"
         total[split] += loss.count
         lost[split] += loss.count
-        names.setdefault(split, []).append(f"{name} ({loss.reason}; about {loss.count} images lost)")
+        names.setdefault(split, []).append(f"{name} ({loss.reason}; at least {loss.count} more lost)")
     if not total:
         raise DataError("the data source gives no images")
     for split, count in lost.items():
@@ -94,6 +94,9 @@ def _skipped(collection: ImageCollection, limit: float) -> dict[SplitName, tuple
                 f"{count} of {total[split]} images of the {split} split cannot be read, more than "
                 f"max_skipped = {limit:.2%}: {shown}"
             )
+    if (share := sum(loss.share for loss in collection.lost.values())) > limit:
+        shown = "; ".join(f"{name} ({loss.reason})" for name, loss in collection.lost.items())
+        raise DataError(f"{share:.2%} of the shards are damaged, more than max_skipped = {limit:.2%}: {shown}")
     return {split: tuple(found) for split, found in names.items()}
 
 

