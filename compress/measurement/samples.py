@@ -64,8 +64,7 @@ def write_samples(
     import numpy as np
 
     info = data.info(split)
-    count = min(count, info.count)
-    chosen = np.unique(np.linspace(0, info.count - 1, count).round().astype(np.int64))
+    chosen = _spread(info.count, count)
     shape = _nchw_shape(contract.inputs[0])
     statistics = _Statistics(contract, shape[0])
     with NpyWriter(path, shape, len(chosen)) as writer:
@@ -79,6 +78,19 @@ def write_samples(
                 statistics.add(samples, np.asarray(batch.targets)[picked], np.asarray(batch.sample_ids)[picked])
                 writer.append(samples)
     return path, statistics.card(split, info.per_class, info.skipped)
+
+
+def _spread(available: int, wanted: int) -> NDArray[np.int64]:
+    """Positions (at most `wanted`,) ascending: one drawn from each of as many equal parts of the split.
+
+    Parts follow the order of a split that is sorted by class; drawing within them keeps step with no pattern in it.
+    """
+    import numpy as np
+
+    count = min(wanted, available)
+    edges = np.arange(count + 1) * available // max(count, 1)
+    drawn: NDArray[np.int64] = np.random.default_rng(0).integers(edges[:-1], edges[1:])
+    return drawn
 
 
 class NpyWriter:

@@ -29,6 +29,13 @@ def test_fewer_samples_are_spread_over_the_split_so_that_no_class_is_left_out(tm
     assert card.per_class == dict.fromkeys(LABELS, 2)
 
 
+def test_samples_keep_no_step_with_a_pattern_in_the_split(tmp_path: Path) -> None:
+    """Classes alternate and every fourth sample is wanted: evenly spaced ones would all be of one class."""
+    _, card = write_samples(FakeData({"calibration": 400}), CONTRACT, "calibration", 100, tmp_path / "c.npy")
+    assert card.count == 100
+    assert min(card.per_class.values()) > 10
+
+
 def test_the_card_records_what_was_really_used(tmp_path: Path) -> None:
     """Asked for 500 of a split of 90: the card says 90, and which."""
     data = FakeData({"calibration": 90})
