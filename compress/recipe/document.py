@@ -47,10 +47,25 @@ class Document:
         return value is None
 
 
+class _SyntaxError(ValueError):
+    def __init__(self, message: str, offset: int) -> None:
+        super().__init__(message)
+        self.offset = offset
+
+
 class _Composer(yaml.SafeLoader):
     """PyYAML's parser without its rules for unquoted words; those are `resolve_plain`'s."""
 
     yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012 (the name and form that PyYAML reads)
+    depth = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        self.depth += 1
+        if self.depth > _DEEPEST:
+            raise _SyntaxError("nested too deeply", self.peek_event().start_mark.index)
+        node = super().compose_node(parent, index)
+        self.depth -= 1
+        return node
 
 
 def parse(text: str, origin: str, environment: Mapping[str, str]) -> Document:
@@ -67,12 +82,6 @@ def parse(text: str, origin: str, environment: Mapping[str, str]) -> Document:
     return reader.document
 
 
-class _SyntaxError(ValueError):
-    def __init__(self, message: str, offset: int) -> None:
-        super().__init__(message)
-        self.offset = offset
-
-
 def _compose(text: str) -> yaml.Node | None:
     if len(text) > _MOST_CHARACTERS:
         raise _SyntaxError(f"a recipe has at most {_MOST_CHARACTERS} characters", 0)
@@ -80,6 +89,8 @@ def _compose(text: str) -> yaml.Node | None:
     try:
         loader = _Composer(text)
         return loader.get_single_node()
+    except _SyntaxError:
+        raise
     except yaml.reader.ReaderError as error:
         raise _SyntaxError(f"character U+{ord(text[error.position]):04X} is not allowed", error.position) from None
     except yaml.MarkedYAMLError as error:
@@ -87,8 +98,6 @@ def _compose(text: str) -> yaml.Node | None:
         context = f" ({error.context})" if error.context else ""
         message = f"not valid YAML: {error.problem}{context}"
         raise _SyntaxError(message, mark.index if mark else 0) from None
-    except RecursionError:
-        raise _SyntaxError("nested too deeply", 0) from None
     except (ValueError, OverflowError) as error:  # escapes such as "\UFFFFFFFF", versions with thousands of digits
         raise _SyntaxError(f"not valid YAML: {error}", loader.index if loader else 0) from None
     finally:

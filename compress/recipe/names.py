@@ -125,11 +125,7 @@ def _unresolved(stage: str, names: Names) -> list[str]:
 def _break_deadlock(waiting: list[str], names: Names) -> None:
     """Reports why nothing moves, so that the stages to blame can go on without what they named."""
     unresolved = {stage: _unresolved(stage, names) for stage in waiting}
-    # `student/onnx-int8` needs `student`, whichever stage writes the file.
-    edges = {
-        stage: {name if name in waiting else name.partition("/")[0]: name for name in needed}
-        for stage, needed in unresolved.items()
-    }
+    edges = {stage: {_giver(name, waiting, names): name for name in needed} for stage, needed in unresolved.items()}
     cycle = _find_cycle({stage: [to for to in targets if to in waiting] for stage, targets in edges.items()})
     if cycle is not None:
         first = min(range(len(cycle)), key=lambda index: waiting.index(cycle[index]))
@@ -141,6 +137,20 @@ def _break_deadlock(waiting: list[str], names: Names) -> None:
         wanted = getattr(names.entries[stuck].stage, "parents", None)
         hint = suggestion(name, set(names.candidates(wanted)) - {stuck})
         _blame(stuck, name, None if names.excused(name) else f"nothing is called '{name}'{hint}", names)
+
+
+def _giver(name: str, waiting: list[str], names: Names) -> str:
+    """The waiting stage that would give a name, as far as that can be told; else the name itself."""
+    if name in waiting:
+        return name
+    origin = name.partition("/")[0]
+    for stage in waiting:
+        entry = names.entries[stage]
+        if entry.settings is not None and entry.template is None and origin in names.parents[stage]:
+            if name in entry.stage.result_names(stage, (origin,), entry.settings):
+                return stage
+    # `student/onnx-int8` needs `student`, whichever stage writes the file.
+    return origin
 
 
 def _find_cycle(edges: dict[str, list[str]]) -> list[str] | None:

@@ -39,7 +39,7 @@ class PlacedProblem:
     message: str
 
     def __str__(self) -> str:
-        return f"{self.place}: {printable(self.message)}"
+        return printable(f"{self.place}: {self.message}")
 
 
 def printable(text: str) -> str:
