@@ -54,8 +54,12 @@ def write_samples(
     split: Literal["validation", "calibration"],
     count: int,
     path: Path,
+    *,
+    pool: int | None = None,
 ) -> tuple[Path, CalibrationCard]:
-    """Streams up to `count` samples, spread evenly over the split, into a `.npy` of float32 (N, C, H, W).
+    """Streams up to `count` samples, spread over the split, into a `.npy` of float32 (N, C, H, W).
+
+    `pool` takes them from the first so many samples, so that a large split is not read whole.
 
     Raises StageError when a sample has another shape or dtype than the model's input, holds NaN, or lies outside what
     the contract's preprocessing can give (a sign that another preprocessing made it), or when a class that the split
@@ -64,12 +68,12 @@ def write_samples(
     import numpy as np
 
     info = data.info(split)
-    chosen = _spread(info.count, count)
+    chosen = _spread(min(info.count, pool or info.count), count)
     shape = _nchw_shape(contract.inputs[0])
     statistics = _Statistics(contract, shape[0])
     with NpyWriter(path, shape, len(chosen)) as writer:
         position = 0
-        for batch in data.evaluation_batches(split, _BATCH):
+        for batch in data.evaluation_batches(split, _BATCH, limit=pool):
             inputs = batch.inputs.numpy()
             picked = chosen[(chosen >= position) & (chosen < position + len(inputs))] - position
             position += len(inputs)

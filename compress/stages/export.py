@@ -29,6 +29,8 @@ _INT8_SHARE = 0.95
 """A file is called INT8 only when at least this share of its weight bytes and of its MACs is."""
 _PARITY = {"fp32": 1e-3, "fp16": 5e-2}
 """Largest difference from the torch model, relative to the largest output, for files that hold no INT8."""
+_PARITY_POOL = 16
+"""Samples for parity are taken from so many times as many: they need some variety, not the whole split."""
 _FACTORY = "compress.models.saved:load_model"
 _PROCESSES = 2
 _DEFAULT_LAYOUT: dict[Format, Literal["NHWC", "NCHW"]] = {"onnx": "NCHW", "tflite": "NHWC"}
@@ -87,7 +89,14 @@ class ExportStage:
             raise StageError(f"{context.stage_id}: expected a torch model to export, got {parent.name}")
         samples = context.work / "export-samples"
         samples.mkdir(parents=True, exist_ok=True)
-        parity, _ = write_samples(context.data, parent.contract, "validation", settings.parity, samples / "parity.npy")
+        parity, _ = write_samples(
+            context.data,
+            parent.contract,
+            "validation",
+            settings.parity,
+            samples / "parity.npy",
+            pool=settings.parity * _PARITY_POOL,
+        )
         calibration, card = None, None
         if "int8" in settings.precision:
             calibration, card = write_samples(

@@ -51,6 +51,12 @@ def test_the_card_records_what_was_really_used(tmp_path: Path) -> None:
     assert data.read == {"calibration"}
 
 
+def test_a_pool_keeps_a_large_split_from_being_read_whole(tmp_path: Path) -> None:
+    _, card = write_samples(FakeData({"validation": 400}), CONTRACT, "validation", 10, tmp_path / "p.npy", pool=40)
+    assert card.count == 10
+    assert max(card.sample_ids) < 2000 + 40
+
+
 def test_samples_that_could_not_be_read_make_the_file_shorter_and_are_named(tmp_path: Path) -> None:
     data = FakeData({"calibration": 60}, lost=("broken.png", "cut.png"))
     path, card = write_samples(data, CONTRACT, "calibration", 60, tmp_path / "c.npy")
