@@ -258,7 +258,16 @@ def _environment(report: Report) -> str:
 
 def _flat(value: object) -> str:
     if isinstance(value, dict):
-        return ", ".join(f"{key} {_flat(entry)}" for key, entry in value.items())
+        known = {key: entry for key, entry in value.items() if entry not in (None, {}, [])}
+        return ", ".join(f"{_words(key)} {_entry(key, entry)}" for key, entry in known.items())
     if isinstance(value, list | tuple):
         return ", ".join(_flat(entry) for entry in value)
     return str(value)
+
+
+def _entry(key: str, value: object) -> str:
+    return text.size(value) if key.endswith("_bytes") and isinstance(value, int) else _flat(value)
+
+
+def _words(key: str) -> str:
+    return key.removesuffix("_bytes").replace("_", " ")
