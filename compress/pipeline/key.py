@@ -14,7 +14,8 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from importlib.metadata import PackageNotFoundError, packages_distributions, version
+from functools import cache
+from importlib.metadata import PackageNotFoundError, distribution, packages_distributions, version
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from compress.measurement.machine import processor
 from compress.models.variant import Variant
 from compress.pipeline.files import digest_of, sha256, tree_sha256
 from compress.pipeline.serialize import identity
-from compress.pipeline.sources import find_module, sources
+from compress.pipeline.sources import SourceReader
 from compress.recipe.model_reference import ModelReference
 from compress.recipe.registry import Registry
 from compress.recipe.schema import Node, Recipe
@@ -73,6 +74,7 @@ class Surroundings:
     registry: Registry
     target: Target
     data_digest: str
+    reader: SourceReader
 
 
 def stage_seed(seed: int, stage_id: str) -> int:
@@ -86,9 +88,8 @@ def ingredients(
     """What the key of one execution is computed from, given the variants that it takes."""
     recipe, registry = surroundings.recipe, surroundings.registry
     stage, task = registry.stages[node.stage.use], registry.tasks[recipe.task]
-    reached = _modules(node, surroundings)
-    found = sources(reached)
-    packages = {*stage.packages, *_distributions((*found.installed, *_top_levels(reached)))}
+    found = surroundings.reader.sources(_modules(node, surroundings))
+    packages = {*stage.packages, *_distributions(found.installed)}
     return Ingredients(
         stage=node.stage.id,
         use=node.stage.use,
@@ -107,7 +108,7 @@ def ingredients(
     )
 
 
-def data_ingredients(recipe: Recipe, registry: Registry) -> str:
+def data_ingredients(recipe: Recipe, registry: Registry, reader: SourceReader) -> str:
     """Digest of what prepared data depends on, as far as it can be told without reading the data.
 
     Files and folders that the settings name count by name, size and time of change of what lies in them, so that a
@@ -121,7 +122,7 @@ def data_ingredients(recipe: Recipe, registry: Registry) -> str:
             "seed": recipe.seed,
             "settings": canonical(recipe.data, registry, with_files=False),
             "files": [_fingerprint(path) for path in _paths(recipe.data)],
-            "sources": sources((_module_of(task), *_modules_of_settings(recipe.data, registry))).modules,
+            "sources": reader.sources((_module_of(task), *_modules_of_settings(recipe.data, registry))).modules,
         }
     )
 
@@ -222,7 +223,7 @@ def _modules_of_settings(settings: Any, registry: Registry) -> Iterator[str]:
             yield _module_of(type(value))
         elif isinstance(value, str):
             match = _FUNCTION.fullmatch(value)
-            if match is not None and find_module(match.group(1)) is not None:
+            if match is not None:
                 yield match.group(1)
 
 
@@ -259,17 +260,18 @@ def _fingerprint(path: Path) -> list[tuple[str, int, int]]:
     return states
 
 
-def _top_levels(modules: Iterable[str]) -> Iterator[str]:
-    """Top-level names of installed modules that are named themselves: a plug-in's stage, a library's model."""
-    for module in modules:
-        if not sources((module,)).modules:
-            yield module.split(".")[0]
-
-
 def _distributions(top_levels: Iterable[str]) -> set[str]:
-    """The distributions that provide some import names."""
-    wanted = {top for top in top_levels if top not in sys.stdlib_module_names}
-    if not wanted:
-        return set()
-    providers = packages_distributions()
-    return {name for top in wanted for name in providers.get(top, ())}
+    """The distributions that provide some import names; most are called like what they provide."""
+    found: set[str] = set()
+    for top in top_levels:
+        try:
+            found.add(distribution(top).name)
+        except PackageNotFoundError:
+            found.update(_providers().get(top, ()))
+    return found
+
+
+@cache
+def _providers() -> Mapping[str, Sequence[str]]:
+    """Reads the file lists of everything that is installed, which takes a moment."""
+    return packages_distributions()

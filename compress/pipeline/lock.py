@@ -22,7 +22,7 @@ from compress.recipe.schema import Recipe
 from edge_runtime.version import VERSION
 
 SCHEMA = 1
-_ALWAYS = ("numpy", "pydantic", "edgepress")
+_ALWAYS = ("numpy", "pydantic")
 
 
 @dataclass(frozen=True)

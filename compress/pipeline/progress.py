@@ -7,6 +7,7 @@ import time
 from typing import TextIO
 
 from compress.pipeline.events import Event
+from compress.pipeline.text import duration
 
 _LOG_EVERY = 15.0
 _REDRAW_EVERY = 0.1
@@ -66,16 +67,6 @@ class TerminalProgress:
             self._stream.flush()
         except (OSError, ValueError):  # a closed pipe or stream must not end a run
             self._redraws = False
-
-
-def duration(seconds: float) -> str:
-    """`45 s`, `3 min 20 s`, `2 h 05 min`."""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60:02d} s"
-    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
 
 
 def _left(event: Event) -> str:

@@ -15,13 +15,14 @@ from compress.pipeline.events import EventLog, Listener, now
 from compress.pipeline.failures import as_failure
 from compress.pipeline.finish import Course, Ending, finish
 from compress.pipeline.process import check_device, interruptible
-from compress.pipeline.progress import TerminalProgress, duration
+from compress.pipeline.progress import TerminalProgress
 from compress.pipeline.reached import Reached
 from compress.pipeline.registry import installed_registry
 from compress.pipeline.runfolder import link_variant, run_folder, write_recipe
 from compress.pipeline.runner import Runner
 from compress.pipeline.session import session
 from compress.pipeline.store import Store, default_store
+from compress.pipeline.text import duration
 from compress.recipe.loader import load_recipe
 from compress.recipe.registry import Registry
 from compress.recipe.schema import Recipe

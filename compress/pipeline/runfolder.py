@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import yaml
 from filelock import FileLock, Timeout
@@ -47,9 +48,9 @@ def run_folder(recipe: Recipe, runs: Path, directory: Path | None) -> Iterator[P
 def write_recipe(recipe: Recipe, folder: Path) -> None:
     """`recipe.yaml` as run, every default and override in place, and `recipe.original.yaml` as written."""
     head = f"# {recipe.path.name} as run, with defaults, overrides and variables. As written: recipe.original.yaml\n"
-    write_atomically(
-        folder / "recipe.yaml", head + yaml.safe_dump(recipe.canonical, sort_keys=False, allow_unicode=True)
-    )
+    content = {key: value for key, value in recipe.canonical.items() if value is not None}
+    content["stages"] = [_as_written(stage) for stage in content["stages"]]
+    write_atomically(folder / "recipe.yaml", head + yaml.safe_dump(content, sort_keys=False, allow_unicode=True))
     write_atomically(folder / "recipe.original.yaml", recipe.text)
 
 
@@ -66,17 +67,9 @@ def link_variant(variant: Variant, folder: Path) -> str:
     return target.relative_to(folder).as_posix()
 
 
-def is_running(folder: Path) -> bool:
-    """Whether a live process holds a run folder. Touches nothing that is not there."""
-    if not (folder / LOCK_FILE).exists():
-        return False
-    lock = FileLock(folder / LOCK_FILE)
-    try:
-        lock.acquire(timeout=0)
-    except Timeout:
-        return True
-    lock.release()
-    return False
+def _as_written(stage: Mapping[str, Any]) -> dict[str, Any]:
+    """Without an empty `from` and `as`, which a recipe leaves out instead."""
+    return {key: value for key, value in stage.items() if key not in ("from", "as") or value}
 
 
 def _link(source: Path, target: Path) -> None:

@@ -16,11 +16,12 @@ from compress.pipeline.execution import Job, Obtained, obtain
 from compress.pipeline.failures import as_failure
 from compress.pipeline.key import Surroundings, data_ingredients, ingredients, stage_seed
 from compress.pipeline.process import free_memory, resolve_device, seed_everything
-from compress.pipeline.progress import duration
 from compress.pipeline.reached import Executed, Reached
 from compress.pipeline.record import Record
 from compress.pipeline.session import Session
+from compress.pipeline.sources import SourceReader
 from compress.pipeline.store import Attempt
+from compress.pipeline.text import duration
 from compress.pipeline.timing import StageClock
 from compress.recipe.registry import Registry
 from compress.recipe.schema import Node, Recipe
@@ -76,17 +77,16 @@ class Runner:
             references = {name: self.reached.variants[name] for name in node.references}
             place = {"position": position + 1, "steps": len(self._recipe.nodes), "results": node.results}
             self._run_node(_Turn(position, node, data, surroundings, parents, references, place))
-            free_memory()
 
     def _prepare(self) -> tuple[DataSet, Surroundings]:
         """The data, once for the whole run; of several processes one prepares it and the rest find it prepared."""
         from export.targets import resolve_target
 
-        recipe, registry = self._recipe, self._registry
+        recipe, registry, reader = self._recipe, self._registry, SourceReader()
         task: Task = registry.tasks[recipe.task]
         try:
             target = resolve_target(recipe.target)
-            key = data_ingredients(recipe, registry)
+            key = data_ingredients(recipe, registry, reader)
             with self._store.locked(f"data-{key}"):
                 data = task.prepare(recipe.data, recipe.seed, self._store.shared_data)
                 self._store.remember_data(key, data.digest)
@@ -95,7 +95,7 @@ class Runner:
             raise as_failure(error, "preparing the data", self._store.path) from error
         counts = ", ".join(f"{split} {info['count']}" for split, info in self.reached.data["splits"].items())
         self._log("data-prepared", f"data: {counts}", digest=data.digest)
-        return data, Surroundings(recipe, registry, target, data.digest)
+        return data, Surroundings(recipe, registry, target, data.digest, reader)
 
     def _run_node(self, turn: _Turn) -> None:
         node, started, key = turn.node, time.monotonic(), None
@@ -173,6 +173,7 @@ class Runner:
             return
         message = f"done in {duration(record.seconds)}: {names}"
         self._log("stage-finished", message, node.stage.id, **common, seconds=record.seconds)
+        free_memory()
         if not obtained.resumed:  # the rest of a resumed stage says nothing about a whole one
             self._remember_cost(turn, record)
 

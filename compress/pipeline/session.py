@@ -58,32 +58,36 @@ def session(store: Store) -> Iterator[Session]:
             lock.release()
 
 
-def pinned_keys(store: Store, *, clean: bool) -> tuple[frozenset[str], int]:
-    """Keys that live runs use, and the number of live runs. With `clean`, pins of dead runs are removed.
-
-    The caller holds `store.exclusive()` when it cleans.
-    """
+def pinned_keys(store: Store) -> tuple[frozenset[str], int]:
+    """Keys that live runs use, and the number of live runs."""
     keys: set[str] = set()
     live = 0
     for path in (store.path / "pins").glob("*.lock"):
-        pins = path.with_suffix(".json")
-        if clean and _is_free(path):
-            _remove(pins, path)
-            continue
-        live += 1
-        with suppress(OSError, ValueError):
-            keys.update(json.loads(pins.read_text()))
+        if is_held(path):
+            live += 1
+            with suppress(OSError, ValueError):
+                keys.update(json.loads(path.with_suffix(".json").read_text()))
     return frozenset(keys), live
 
 
-def _is_free(path: Path) -> bool:
+def forget_dead_runs(store: Store) -> None:
+    """Removes the pins of runs whose process died. The caller holds `store.exclusive()`."""
+    for path in (store.path / "pins").glob("*.lock"):
+        if not is_held(path):
+            _remove(path.with_suffix(".json"), path)
+
+
+def is_held(path: Path) -> bool:
+    """Whether a live process holds a lock file. Makes none."""
+    if not path.exists():
+        return False
     lock = FileLock(path)
     try:
         lock.acquire(timeout=0)
     except Timeout:
-        return False
+        return True
     lock.release()
-    return True
+    return False
 
 
 def _remove(*paths: Path) -> None:

@@ -19,9 +19,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Literal
 
 ROOTS = ("compress", "export", "edge_runtime")
 _NAMED = re.compile(rf"(?:{'|'.join(ROOTS)})(?:\.[A-Za-z_]\w*)+(?::[A-Za-z_]\w*)?")
+_EMPTY = hashlib.sha256(b"").hexdigest()
+_Kind = Literal["local", "installed", "none"]
 _DATA = (".json", ".yaml", ".yml", ".toml", ".txt", ".csv")
 
 
@@ -29,8 +32,8 @@ _DATA = (".json", ".yaml", ".yml", ".toml", ".txt", ".csv")
 class Sources:
     """`modules` maps each local module reached to the SHA-256 of its file; `installed` are packages met on the way.
 
-    `installed` are top-level import names outside of the standard library, as local code outside of this distribution
-    imports them.
+    `installed` are top-level names of installed packages among the modules asked for, and those that local code outside
+    of this distribution imports.
     """
 
     modules: dict[str, str]
@@ -39,9 +42,11 @@ class Sources:
 
 @dataclass(frozen=True)
 class _Module:
+    """`places` are the folders of a package's modules, None for a plain module; a bare folder has no `path`."""
+
     name: str
-    path: Path
-    is_package: bool
+    path: Path | None
+    places: tuple[str, ...] | None
 
 
 @dataclass(frozen=True)
@@ -51,46 +56,91 @@ class _Content:
     sha256: str
     imports: tuple[str, ...]
     eager: tuple[str, ...]
+    data: dict[str, str]
 
 
-def sources(modules: Iterable[str]) -> Sources:
-    """Local modules that importing and calling these modules can reach. Names that are no module are ignored.
+class SourceReader:
+    """Finds local modules and what they import. Remembers what it read: use one for a run, in which code is fixed."""
 
-    Found are imports at any depth, also inside of functions, and strings that name a module of this distribution
-    (`compress.models.saved:load_model`, `export.worker`). Not followed are imports for type checkers alone, and what
-    functions of a parent package import that is only passed through (`compress/__init__.py` on the way to
-    `compress.stages.train`).
-    """
-    reached: dict[str, str] = {}
-    installed: set[str] = set()
-    whole: set[str] = set()
-    queue = [(name, True) for name in modules]
-    while queue:
-        name, named = queue.pop()
-        module = _find(name)
-        if module is None or (name in reached and (name in whole or not named)):
-            continue
-        if not _is_local(module):
-            continue
-        content = _read(module, module.path.stat().st_mtime_ns, module.path.stat().st_size)
-        reached[name] = content.sha256
-        reached |= _data_files(module)
-        if named:
-            whole.add(name)
-        following = content.imports if named else content.eager
-        queue += [(parent, False) for parent in _parents(name)]
-        for imported in following:
-            queue.append((imported, True))
-            queue += [(parent, False) for parent in _parents(imported)]
-        if name.split(".")[0] not in ROOTS:
-            installed |= {top for top in (item.split(".")[0] for item in following) if _is_installed(top)}
-    return Sources(dict(sorted(reached.items())), frozenset(installed))
+    def __init__(self) -> None:
+        self._modules: dict[str, _Module | None] = {}
+        self._contents: dict[Path, _Content] = {}
+        self._kinds: dict[str, _Kind] = {}
+        self._found: dict[tuple[str, ...], Sources] = {}
+
+    def sources(self, modules: Iterable[str]) -> Sources:
+        """Local modules that importing and calling these modules can reach. Names that are no module are ignored.
+
+        Found are imports at any depth, also inside of functions, and strings that name a module of this distribution
+        (`compress.models.saved:load_model`, `export.worker`). Not followed are imports for type checkers alone, and
+        what functions of a parent package import that is only passed through (`compress/__init__.py` on the way to
+        `compress.stages.train`).
+        """
+        names = tuple(sorted(set(modules)))
+        if names not in self._found:
+            self._found[names] = self._walk(names)
+        return self._found[names]
+
+    def _walk(self, names: tuple[str, ...]) -> Sources:
+        reached: dict[str, str] = {}
+        installed: set[str] = {top for top in map(_top, names) if self._kind(top) == "installed"}
+        seen: set[tuple[str, bool]] = set()
+        queue = [(name, True) for name in names]
+        while queue:
+            name, named = queue.pop()
+            if (name, named) in seen:
+                continue
+            seen.add((name, named))
+            module = self._module(name)
+            if module is None:
+                continue
+            content = self._content(module)
+            reached[name] = content.sha256
+            reached |= content.data
+            following = content.imports if named else content.eager
+            queue += [(parent, False) for imported in (name, *following) for parent in _parents(imported)]
+            queue += [(imported, True) for imported in following]
+            if _top(name) not in ROOTS:
+                installed |= {top for top in map(_top, following) if self._kind(top) == "installed"}
+        return Sources(dict(sorted(reached.items())), frozenset(installed))
+
+    def _module(self, name: str) -> _Module | None:
+        """A local module; None for one that is installed, built in, no module at all, or has no source."""
+        if name not in self._modules:
+            self._modules[name] = self._locate(name) if self._kind(_top(name)) == "local" else None
+        return self._modules[name]
+
+    def _locate(self, name: str) -> _Module | None:
+        parent, _, _ = name.rpartition(".")
+        if not parent:
+            spec = _top_spec(name)
+        else:
+            package = self._module(parent)
+            if package is None or package.places is None:
+                return None
+            spec = importlib.machinery.PathFinder.find_spec(name, list(package.places))
+        if spec is None:
+            return None
+        places = tuple(spec.submodule_search_locations) if spec.submodule_search_locations is not None else None
+        path = Path(spec.origin) if spec.origin is not None and spec.origin.endswith(".py") else None
+        return _Module(name, path, places) if path is not None or places is not None else None
+
+    def _content(self, module: _Module) -> _Content:
+        """A folder without `__init__.py` has no content, but may be passed through."""
+        if module.path is None:
+            return _Content(_EMPTY, (), (), {})
+        if module.path not in self._contents:
+            self._contents[module.path] = _read(module, module.path)
+        return self._contents[module.path]
+
+    def _kind(self, top: str) -> _Kind:
+        if top not in self._kinds:
+            self._kinds[top] = _kind_of(top)
+        return self._kinds[top]
 
 
-def find_module(name: str) -> Path | None:
-    """The source file of a module, without importing it or its parents; None when there is none."""
-    module = _find(name)
-    return module.path if module is not None else None
+def _top(name: str) -> str:
+    return name.partition(".")[0]
 
 
 def _parents(name: str) -> Iterator[str]:
@@ -99,37 +149,25 @@ def _parents(name: str) -> Iterator[str]:
         yield ".".join(parts[:count])
 
 
-def _find(name: str) -> _Module | None:
+def _top_spec(name: str) -> importlib.machinery.ModuleSpec | None:
+    """Finding a top-level module imports nothing."""
     try:
-        spec = importlib.util.find_spec(name.split(".")[0])
+        return importlib.util.find_spec(name)
     except (ImportError, ValueError):
         return None
-    for full in [*_parents(name), name][1:]:
-        if spec is None or spec.submodule_search_locations is None:
-            return None
-        spec = importlib.machinery.PathFinder.find_spec(full, list(spec.submodule_search_locations))
-    if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
-        return None
-    return _Module(name, Path(spec.origin), spec.submodule_search_locations is not None)
 
 
-def _is_local(module: _Module) -> bool:
-    if module.name.split(".")[0] in ROOTS:
-        return True
-    return not any(module.path.is_relative_to(folder) for folder in _installed_folders())
-
-
-def _is_installed(top: str) -> bool:
-    if top in sys.stdlib_module_names or top in ROOTS:
-        return False
-    try:
-        spec = importlib.util.find_spec(top)
-    except (ImportError, ValueError):
-        return False
+def _kind_of(top: str) -> _Kind:
+    if top in ROOTS:
+        return "local"
+    if not top or top in sys.stdlib_module_names:
+        return "none"
+    spec = _top_spec(top)
     if spec is None:
-        return False
+        return "none"
     places = [spec.origin] if spec.origin else list(spec.submodule_search_locations or ())
-    return any(Path(place).is_relative_to(folder) for place in places for folder in _installed_folders())
+    inside = any(Path(place).is_relative_to(folder) for place in places for folder in _installed_folders())
+    return "installed" if inside else "local"
 
 
 @cache
@@ -139,29 +177,38 @@ def _installed_folders() -> tuple[Path, ...]:
     return tuple({Path(path) for path in paths if path})
 
 
-def _data_files(module: _Module) -> dict[str, str]:
-    """Data that lies beside a package's code belongs to it: tables that it reads decide what it does."""
-    if not module.is_package:
-        return {}
-    files = sorted(path for path in module.path.parent.iterdir() if path.suffix in _DATA and path.is_file())
-    return {f"{module.name}/{path.name}": hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+def _read(module: _Module, path: Path) -> _Content:
+    text = path.read_bytes()
+    imports, eager = _parse(text, module.name if module.places is not None else module.name.rpartition(".")[0])
+    return _Content(_sha256(text), imports, eager, _data_files(module, path))
 
 
 @cache
-def _read(module: _Module, modified: int, size: int) -> _Content:
-    """Parsed once a process for each state of the file; `modified` and `size` only tell states apart."""
-    text = module.path.read_bytes()
-    visitor = _Imports(module)
+def _parse(text: bytes, package: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Parsing takes longest by far, and the same text always gives the same imports."""
+    visitor = _Imports(package)
     with suppress(SyntaxError):  # importing it will say so; its bytes count all the same
         visitor.visit(ast.parse(text))
-    return _Content(hashlib.sha256(text).hexdigest(), tuple(visitor.imports), tuple(visitor.eager))
+    return tuple(visitor.imports), tuple(visitor.eager)
+
+
+def _data_files(module: _Module, path: Path) -> dict[str, str]:
+    """Data that lies beside a package's code belongs to it: tables that it reads decide what it does."""
+    if module.places is None:
+        return {}
+    files = sorted(file for file in path.parent.iterdir() if file.suffix in _DATA and file.is_file())
+    return {f"{module.name}/{file.name}": _sha256(file.read_bytes()) for file in files}
+
+
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
 class _Imports(ast.NodeVisitor):
     """Collects the names that a module imports, and the strings that name modules."""
 
-    def __init__(self, module: _Module) -> None:
-        self.package = module.name if module.is_package else module.name.rpartition(".")[0]
+    def __init__(self, package: str) -> None:
+        self.package = package
         self.imports: dict[str, None] = {}
         self.eager: dict[str, None] = {}
         self._depth = 0

@@ -148,7 +148,7 @@ class Store:
 
     # Reading.
 
-    def keys(self) -> tuple[str, ...]:
+    def stored_keys(self) -> tuple[str, ...]:
         """Keys of all results, damaged ones included."""
         return tuple(sorted(path.stem for path in (self.path / "results").glob("*.json")))
 
