@@ -12,7 +12,7 @@ import sys
 from argparse import SUPPRESS, Namespace
 from collections.abc import Sequence
 
-from compress.cli.parser import Command, Parser, parse
+from compress.cli.parser import Command, Parser, UsageError, parse
 from compress.errors import EdgepressError, ExitCode
 from edge_runtime.version import VERSION
 
@@ -38,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("interrupted; the same command goes on from here", file=sys.stderr)
         return ExitCode.INTERRUPTED
     except Exception as error:
-        if debug:
+        if debug and not isinstance(error, UsageError):
             raise
         message, exit_code = explain(error)
         print(message, file=sys.stderr)

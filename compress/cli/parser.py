@@ -28,12 +28,10 @@ class Parser(argparse.ArgumentParser):
     """argparse that raises UsageError, and takes no abbreviations: they break when an option is added."""
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(allow_abbrev=False, **options)
         self.known_options: list[str] = []
+        super().__init__(allow_abbrev=False, **options)
 
     def add_argument(self, *names: Any, **options: Any) -> argparse.Action:
-        if not hasattr(self, "known_options"):  # -h is added while argparse is still setting up
-            self.known_options = []
         self.known_options += [name for name in names if name.startswith("-")]
         return super().add_argument(*names, **options)
 

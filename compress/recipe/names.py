@@ -146,9 +146,9 @@ def _giver(name: str, waiting: list[str], names: Names) -> str:
     origin = name.partition("/")[0]
     for stage in waiting:
         entry = names.entries[stage]
-        if entry.settings is not None and entry.template is None and origin in names.parents[stage]:
-            if name in entry.stage.result_names(stage, (origin,), entry.settings):
-                return stage
+        usual = entry.settings is not None and entry.template is None and origin in names.parents[stage]
+        if usual and name in entry.stage.result_names(stage, (origin,), entry.settings):
+            return stage
     # `student/onnx-int8` needs `student`, whichever stage writes the file.
     return origin
 

@@ -28,13 +28,12 @@ def apply_overrides(
     problems: list[PlacedProblem] = []
     if not isinstance(result.value, dict):
         return result, problems
-    for override in overrides:
-        problems += _apply(result, override, environment)
+    for position, override in enumerate(overrides):
+        problems += _apply(result, override, Place(0, position, f"--set {override}"), environment)
     return result, problems
 
 
-def _apply(document: Document, override: str, environment: Mapping[str, str]) -> list[PlacedProblem]:
-    place = Place(0, 0, f"--set {override}")
+def _apply(document: Document, override: str, place: Place, environment: Mapping[str, str]) -> list[PlacedProblem]:
     dotted, equals, text = override.partition("=")
     parts = dotted.strip().split(".")
     if not equals or not all(parts):

@@ -11,7 +11,10 @@ KeyPath = tuple[str | int, ...]
 
 @dataclass(frozen=True, order=True)
 class Place:
-    """A position in a text. `line` and `column` count from 1; both are 0 for a value that `--set` gave."""
+    """A position in a text. `line` and `column` count from 1.
+
+    For a value that `--set` gave, `line` is 0, and `column` counts the overrides.
+    """
 
     line: int
     column: int

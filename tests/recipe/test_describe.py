@@ -47,5 +47,5 @@ def test_the_key_that_chose_a_source_is_not_listed_again() -> None:
 
 
 def test_an_unknown_name_is_answered_with_the_nearest() -> None:
-    with pytest.raises(RecipeError, match="nothing is called 'trian'; did you mean 'train'?"):
+    with pytest.raises(RecipeError, match=r"nothing is called 'trian'; did you mean 'train'\?"):
         find(ENTRIES, "trian")

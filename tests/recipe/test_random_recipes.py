@@ -26,22 +26,24 @@ def outcome(content: bytes, overrides: tuple[str, ...] = ()) -> Recipe | list[st
         try:
             return load_recipe(path, REGISTRY, overrides, ENVIRONMENT)
         except RecipeError as error:
-            assert error.problems
-            assert len(set(error.problems)) == len(error.problems)
-            for problem in error.problems:
-                assert problem.isprintable()
-                assert problem.startswith((f"{path}:", "--set "))
-            return error.problems
+            problems = error.problems
+    assert problems
+    assert len(set(problems)) == len(problems)
+    for problem in problems:
+        assert problem.isprintable()
+        assert problem.startswith((f"{path}:", "--set "))
+    return problems
 
 
 WORDS = st.sampled_from(
-    ["baseline", "pruned", "files", "proof", "a/onnx-fp32", "baseline/onnx-fp32", "train", "prune", "export", "benchmark",
-     "72%", "${A}", "${B}", "${NO}", "${NO:-3}", "yes", "a:b", "digits", "torchvision", "{parent}-{id}", "", "x" * 200]
+    ["baseline", "pruned", "files", "proof", "a/onnx-fp32", "baseline/onnx-fp32", "train", "prune", "export",
+     "benchmark", "72%", "${A}", "${B}", "${NO}", "${NO:-3}", "yes", "a:b", "digits", "torchvision",
+     "{parent}-{id}", "", "x" * 200]
 )  # fmt: skip
 KEYS = st.sampled_from(
-    ["recipe", "name", "seed", "task", "data", "target", "stages", "gates", "reference", "id", "use", "from", "as", "of",
-     "model", "epochs", "source", "reduce", "parameters", "teacher", "format", "precision", "baseline", "size", "max",
-     "quality_drop", "against", "steps", "layer", "early_stopping", "patience", "freeze", "0"]
+    ["recipe", "name", "seed", "task", "data", "target", "stages", "gates", "reference", "id", "use", "from", "as",
+     "of", "model", "epochs", "source", "reduce", "parameters", "teacher", "format", "precision", "baseline", "size",
+     "max", "quality_drop", "against", "steps", "layer", "early_stopping", "patience", "freeze", "0"]
 )  # fmt: skip
 LEAVES = st.one_of(st.none(), st.booleans(), st.integers(-3, 200), st.floats(), WORDS, st.text(max_size=5))
 VALUES = st.recursive(
