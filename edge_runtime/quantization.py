@@ -48,8 +48,7 @@ def of_tensor(tensor: TensorInfo) -> Quantization | None:
 
 def quantize(values: NDArray[np.floating[Any]], quantization: Quantization) -> Array:
     """Rounds half to even and saturates, in float32 as the engines do. Raises ContractError for NaN or infinity."""
-    low, high = values.min(initial=np.inf), values.max(initial=-np.inf)
-    if not (math.isfinite(low) and math.isfinite(high)):
+    if not np.isfinite(values).all():
         raise ContractError("input holds NaN or infinite values")
     stored = np.divide(values, np.float32(quantization.scale), dtype=np.float32)
     np.rint(stored, out=stored)

@@ -135,7 +135,7 @@ def _stored(spec: InputContract, quantization: Quantization | None, values: NDAr
         )
     if quantization is not None:
         return quantize(values, quantization)
-    if expected == "float32" and not (np.isfinite(values.min()) and np.isfinite(values.max())):
+    if expected == "float32" and not np.isfinite(values).all():
         raise ContractError(f"input '{spec.name}' holds NaN or infinite values")
     return values
 
