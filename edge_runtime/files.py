@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from pathlib import Path
 
 
@@ -12,6 +11,8 @@ def write_atomically(path: Path, content: bytes) -> None:
 
     Raises OSError when the folder does not exist or the disk is full; `path` is then as it was.
     """
+    import tempfile  # loads compression and hashing; readers need neither
+
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as stream:

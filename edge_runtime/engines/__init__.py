@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import importlib.metadata
 import importlib.util
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,6 +47,8 @@ def engine_specs() -> dict[str, EngineSpec]:
 
     Raises EngineError when an entry point of a third party cannot be loaded.
     """
+    import importlib.metadata
+
     specs = dict(_BUILT_IN)
     for entry_point in importlib.metadata.entry_points(group=ENTRY_POINTS):
         try:
@@ -75,6 +76,8 @@ def is_installed(spec: EngineSpec) -> bool:
 
 def engine_version(name: str) -> str:
     """The version of the engine's distribution. Raises EngineMissingError when it is not installed."""
+    import importlib.metadata
+
     spec = engine_spec(name)
     if not is_installed(spec):
         raise EngineMissingError(

@@ -45,17 +45,14 @@ def test_a_session_loads_its_engine_and_no_other(tmp_path: Path) -> None:
 
 def test_starting_costs_less_than_a_fifth_of_a_second_of_processor_time_beyond_numpy() -> None:
     def seconds(code: str) -> float:
-        best = float("inf")
-        for _ in range(3):
-            before = os.times()
-            subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
-            after = os.times()
-            spent = after.children_user + after.children_system - before.children_user - before.children_system
-            best = min(best, spent)
-        return best
+        before = os.times()
+        subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
+        after = os.times()
+        return after.children_user + after.children_system - before.children_user - before.children_system
 
     everything = "import edge_runtime.session, edge_runtime.evaluate, edge_runtime.benchmark, edge_runtime.__main__"
-    assert seconds(everything) - seconds("import numpy") < 0.2
+    pairs = [(seconds(everything), seconds("import numpy")) for _ in range(4)]
+    assert min(ours for ours, _ in pairs) - min(bare for _, bare in pairs) < 0.2
 
 
 @pytest.mark.slow
