@@ -50,7 +50,7 @@ def _build(path: Path, text: str, document: Document, registry: Registry, proble
     root = root if isinstance(root, dict) else {}
     data, canonical_data = check_data(root.get("data"), root.get("task"), checker)
     names = expand(check_stages(root.get("stages"), checker))
-    gates = resolve_gates(check_gates(root.get("gates"), checker), names)
+    gates = resolve_gates(check_gates(root.get("gates"), root.get("task"), checker), names)
     # A value that could not be read is reported once; that None is not what its setting expects is no news.
     found = [_place(p, document) for p in (*checker.problems, *names.problems) if not document.unread(p.path)]
     problems = [*(fault for group in document.faults.values() for fault in group), *problems, *found]

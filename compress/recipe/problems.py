@@ -52,5 +52,5 @@ def printable(text: str) -> str:
 
 def lines(problems: Iterable[PlacedProblem]) -> list[str]:
     """Every problem once, in the order of the file, then those of overrides."""
-    unique = dict.fromkeys(problems)
-    return [str(p) for p in sorted(unique, key=lambda p: (p.place.line == 0, p.place.line, p.place.column))]
+    ordered = sorted(problems, key=lambda p: (p.place.line == 0, p.place.line, p.place.column))
+    return list(dict.fromkeys(map(str, ordered)))

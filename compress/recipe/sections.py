@@ -89,8 +89,11 @@ def check_top(root: Any, checker: Checker) -> None:
 
 def check_data(data: Any, task: Any, checker: Checker) -> tuple[Any, dict[str, Any]]:
     """The settings of the data source, and the section in canonical form."""
-    sources = checker.registry.data_sources.get(task, {}) if isinstance(task, str) else {}
-    if not isinstance(data, dict) or not sources:
+    if not isinstance(data, dict) or not isinstance(task, str) or task not in checker.registry.tasks:
+        return None, {}
+    sources = checker.registry.data_sources.get(task, {})
+    if not sources:
+        checker.report(("data",), f"no data source is installed for the task {task}")
         return None, {}
     source = data.get("source")
     if not isinstance(source, str):
@@ -151,12 +154,28 @@ def _parents(written: Any) -> tuple[str, ...] | None:
     return tuple(name for name in written if isinstance(name, str)) if isinstance(written, list) else None
 
 
-def check_gates(gates: Any, checker: Checker) -> list[GateEntry]:
-    """The entries of `gates` that are valid in themselves."""
+def check_gates(gates: Any, task: Any, checker: Checker) -> list[GateEntry]:
+    """The entries of `gates` that are valid in themselves, for a recipe of this task."""
     if not isinstance(gates, list):
         return []
-    entries = [_gate(index, item, checker) for index, item in enumerate(gates) if isinstance(item, dict)]
-    return [entry for entry in entries if entry is not None]
+    found = [_gate(index, item, checker) for index, item in enumerate(gates) if isinstance(item, dict)]
+    entries = [entry for entry in found if entry is not None]
+    if isinstance(task, str) and task in checker.registry.tasks:
+        _check_metrics(entries, task, checker)
+    return entries
+
+
+def _check_metrics(entries: list[GateEntry], task: str, checker: Checker) -> None:
+    """A gate on a metric that nothing measures would fail at the end of the run."""
+    if not any(hasattr(condition, "metric") for entry in entries for condition in entry.conditions.values()):
+        return
+    about = checker.registry.tasks[task]
+    metrics = getattr(about, "metrics", (about.metric,))
+    for entry in entries:
+        for name, condition in entry.conditions.items():
+            metric = getattr(condition, "metric", None)
+            if metric is not None:
+                checker.known(metric, metrics, f"metric of {task}", ("gates", entry.index, name, "metric"))
 
 
 def _gate(index: int, item: dict[str, Any], checker: Checker) -> GateEntry | None:

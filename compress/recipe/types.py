@@ -7,7 +7,9 @@ Shares are fractions inside; a recipe may say `72%` or `0.72`.
 from __future__ import annotations
 
 import math
+import os
 import re
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -27,7 +29,11 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, core_schema
 
+from compress.recipe.nearest import nearest
+
 T = TypeVar("T")
+
+_MOST_COMPARED = 1000
 
 _NUMBER = r"[-+]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 _PERCENT = re.compile(rf"\s*({_NUMBER})\s*%\s*")
@@ -102,9 +108,19 @@ def _path(kind: str) -> PlainValidator:
 def _check_path(path: Path, kind: str) -> None:
     where = "" if path.is_absolute() else f" (relative paths are taken from the working directory, {Path.cwd()})"
     if not path.exists():
-        raise ValueError(f"{kind} '{path}' does not exist{where}")
+        close = nearest(path.name, _names_beside(path))
+        hint = f"; did you mean '{path.with_name(close)}'?" if close else ""
+        raise ValueError(f"{kind} '{path}' does not exist{where}{hint}")
     if path.is_dir() != (kind == "folder"):
         raise ValueError(f"'{path}' is not a {kind}{where}")
+
+
+def _names_beside(path: Path) -> list[str]:
+    try:
+        with os.scandir(path.parent) as entries:
+            return [entry.name for entry in islice(entries, _MOST_COMPARED)]
+    except OSError:
+        return []
 
 
 class _AsTuple:

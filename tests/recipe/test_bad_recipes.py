@@ -195,6 +195,10 @@ CASES = {
         [("of: student/tflite-int8", "of: studnt/tflite-int8")],
         ["recipe.yaml:27:10: nothing is called 'studnt/tflite-int8'; did you mean 'student/tflite-int8'?"],
     ),
+    "metric that the task has not": (
+        [("metric: accuracy", "metric: acuracy")],
+        ["recipe.yaml:27:54: unknown metric of image-classification 'acuracy'; did you mean 'accuracy'?"],
+    ),
     "duplicate id": (
         [("id: student", "id: pruned"), ("of: student", "of: pruned"), (", student]", "]")],
         ["recipe.yaml:15:9: two stages are called 'pruned'; every id must be unique"],

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -107,6 +108,14 @@ def test_missing_and_unreadable_files_are_named(tmp_path: Path, monkeypatch: pyt
             load_recipe(path, registry())
         assert caught.value.problems == [message]
         assert caught.value.exit_code == ExitCode.USAGE
+
+
+def test_a_task_without_data_sources_cannot_be_used(tmp_path: Path) -> None:
+    path = tmp_path / "r.yaml"
+    path.write_text(CHAIN)
+    with pytest.raises(RecipeError) as caught:
+        load_recipe(path, replace(registry(), data_sources={}))
+    assert caught.value.problems == [f"{path}:5:7: no data source is installed for the task image-classification"]
 
 
 def test_a_value_that_cannot_be_read_is_one_problem(problems: Problems) -> None:

@@ -135,6 +135,14 @@ def test_paths_stay_as_written_and_are_checked_only_when_asked(tmp_path: Path, m
             Everything.model_validate(wrong, context=check)
 
 
+def test_a_missing_file_is_answered_with_the_nearest_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("models").mkdir()
+    Path("models/weights.safetensors").touch()
+    with pytest.raises(ValidationError, match=r"; did you mean 'models/weights.safetensors'\?"):
+        Everything.model_validate({"file": "models/wieghts.safetensor"}, context={"check_paths": True})
+
+
 def test_settings_read_back_as_what_they_were() -> None:
     first = Everything(fraction="72%", formats="tflite", size="4GiB", duration="5min", file="a/b.pt", names=["x"])
     assert Everything.model_validate_json(first.model_dump_json()) == first
