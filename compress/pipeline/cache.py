@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -150,13 +151,16 @@ class _Disk:
 
     def delete(self, path: Path) -> None:
         """Removes a file, or a folder with all that is in it."""
-        for file in (*walk(path), path) if path.is_dir() else (path,):
+        for file in walk(path) if path.is_dir() else (path,):
             with suppress(FileNotFoundError):
                 state = file.lstat()
-                file.rmdir() if file.is_dir() and not file.is_symlink() else file.unlink()
                 self._names[state.st_dev, state.st_ino] -= 1
                 if self._names[state.st_dev, state.st_ino] == 0:
                     self.total -= state.st_size
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
 
 
 class _Blobs:

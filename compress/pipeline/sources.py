@@ -111,19 +111,19 @@ class SourceReader:
         return self._modules[name]
 
     def _locate(self, name: str) -> _Module | None:
-        parent, _, _ = name.rpartition(".")
+        parent, _, last = name.rpartition(".")
         if not parent:
-            spec = _top_spec(name)
-        else:
-            package = self._module(parent)
-            if package is None or package.places is None:
-                return None
-            spec = importlib.machinery.PathFinder.find_spec(name, list(package.places))
-        if spec is None:
+            return _top_module(name)
+        package = self._module(parent)
+        if package is None or package.places is None:
             return None
-        places = tuple(spec.submodule_search_locations) if spec.submodule_search_locations is not None else None
-        path = Path(spec.origin) if spec.origin is not None and spec.origin.endswith(".py") else None
-        return _Module(name, path, places) if path is not None or places is not None else None
+        for folder in (Path(place) for place in package.places):
+            if (folder / last / "__init__.py").is_file():
+                return _Module(name, folder / last / "__init__.py", (str(folder / last),))
+            if (folder / f"{last}.py").is_file():
+                return _Module(name, folder / f"{last}.py", None)
+        bare = tuple(str(Path(place) / last) for place in package.places if (Path(place) / last).is_dir())
+        return _Module(name, None, bare) if bare else None
 
     def _content(self, module: _Module) -> _Content:
         """A folder without `__init__.py` has no content, but may be passed through."""
@@ -155,6 +155,15 @@ def _top_spec(name: str) -> importlib.machinery.ModuleSpec | None:
         return importlib.util.find_spec(name)
     except (ImportError, ValueError):
         return None
+
+
+def _top_module(name: str) -> _Module | None:
+    spec = _top_spec(name)
+    if spec is None:
+        return None
+    places = tuple(spec.submodule_search_locations) if spec.submodule_search_locations is not None else None
+    path = Path(spec.origin) if spec.origin is not None and spec.origin.endswith(".py") else None
+    return _Module(name, path, places) if path is not None or places is not None else None
 
 
 def _kind_of(top: str) -> _Kind:

@@ -229,7 +229,7 @@ def registry() -> Registry:
         tasks={"fake": FakeTask()},
         model_sources={},
         data_sources={"fake": {"folder": FolderSettings}},
-        targets=("host", "x86-avx2"),
+        targets=("host", "x86-avx2", "arm-cortex-a53", "arm-cortex-a76"),
         references=(),
     )
 
