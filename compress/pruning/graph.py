@@ -9,8 +9,9 @@ code) is found by `compress.pruning.trial`, which cuts copies and compares.
 from __future__ import annotations
 
 import copy
-from collections import defaultdict
-from dataclasses import dataclass
+import itertools
+from collections import Counter, defaultdict
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from compress.pruning.groups import ChannelGraph, ChannelGroup, Dimension, Excluded, Member, exclude
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 _LIMIT = 4
 """How many times the widest layer an operator between layers can be: a concatenation of the widest ones."""
 
+SIDES = ("out", "in")
 Item = tuple[int, str, int]
 """Node, side (`out` or `in`), channel."""
 
@@ -37,6 +39,10 @@ class _Node:
     name: str | None
     pruner: Any
     sizes: dict[str, int]
+
+    @property
+    def is_split(self) -> bool:
+        return self.node.type.name == "SPLIT"
 
     def side(self, function: Any) -> str:
         """Layers with one channel axis (normalization, depthwise) have the same function for both sides."""
@@ -83,62 +89,77 @@ def _sizes(layer: Any, pruner: Any) -> dict[str, int]:
     return {side: size for side, size in sizes.items() if size is not None}
 
 
-class _Union:
-    """Disjoint sets of items."""
-
-    def __init__(self) -> None:
-        self.parent: dict[Any, Any] = {}
-
-    def find(self, item: Any) -> Any:
-        parent = self.parent.setdefault(item, item)
-        while parent != self.parent[parent]:
-            self.parent[parent] = self.parent[self.parent[parent]]
-            parent = self.parent[parent]
-        self.parent[item] = parent
-        return parent
-
-    def join(self, first: Any, second: Any) -> None:
-        self.parent[self.find(second)] = self.find(first)
-
-
 def _components(nodes: list[_Node]) -> tuple[list[list[Item]], set[Item]]:
-    """Coupled items, and items that an edge of the graph sent out of a layer's range."""
-    positions = {id(entry.node): position for position, entry in enumerate(nodes)}
-    union, seen, invalid = _Union(), set[Item](), set[Item]()
-    pending = [
-        (position, side, list(range(size)))
-        for position, entry in enumerate(nodes)
-        if entry.name is not None
-        for side, size in entry.sizes.items()
-    ]
-    seen.update((position, side, channel) for position, side, channels in pending for channel in channels)
+    """Coupled items, and items that an edge of the graph sent out of a layer's range.
+
+    Of the operators between the layers only splits and outputs are kept: the others have done their work.
+    """
+    import numpy as np
+
     # Where the trace is wrong, indices can grow without end around a cycle.
     limit = _LIMIT * max((size for entry in nodes for size in entry.sizes.values()), default=0)
-    while pending:
-        position, side, channels = pending.pop()
-        for target, target_side, pairs in _edges(nodes[position], side, channels, positions, nodes):
-            fresh = []
-            for source, channel in pairs:
-                item = (target, target_side, channel)
-                if not 0 <= channel < nodes[target].sizes.get(target_side, limit):
-                    invalid.add((position, side, source))
-                    continue
-                union.join((position, side, source), item)
-                if item not in seen:
-                    seen.add(item)
-                    fresh.append(channel)
-            if fresh:
-                pending.append((target, target_side, fresh))
-    components: dict[Any, list[Item]] = defaultdict(list)
-    for item in sorted(seen):
-        components[union.find(item)].append(item)
+    places = {
+        (position, side): index for index, (position, side) in enumerate(itertools.product(range(len(nodes)), SIDES))
+    }
+    first, second, stray, seen = _walk(nodes, places, limit)
+    used = [places[key] * limit + np.flatnonzero(channels) for key, channels in seen.items()]
+    items = np.unique(np.concatenate(used))
+    labels = _connected(len(items), np.searchsorted(items, first), np.searchsorted(items, second))
+    keep = {
+        (position, side)
+        for position, entry in enumerate(nodes)
+        for side in SIDES
+        if entry.name is not None or not entry.node.outputs or entry.is_split
+    }
+    components: dict[int, list[Item]] = defaultdict(list)
+    for key in sorted(keep & seen.keys()):
+        channels = np.flatnonzero(seen[key])
+        label_of = labels[np.searchsorted(items, places[key] * limit + channels)]
+        for channel, label in zip(channels.tolist(), label_of.tolist(), strict=True):
+            components[label].append((*key, channel))
+    invalid = {(*key, channel) for key, channels in stray.items() for channel in channels}
     return list(components.values()), invalid
 
 
+def _walk(
+    nodes: list[_Node], places: dict[tuple[int, str], int], limit: int
+) -> tuple[Any, Any, dict[tuple[int, str], set[int]], dict[tuple[int, str], Any]]:
+    """Follows all channels of all layers along all edges.
+
+    Gives the joined pairs (two arrays of item numbers, place * limit + channel), the channels that an edge sent out
+    of range, and for each place which channels were met.
+    """
+    import numpy as np
+
+    positions = {id(entry.node): position for position, entry in enumerate(nodes)}
+    seen: dict[tuple[int, str], Any] = {}
+    stray: dict[tuple[int, str], set[int]] = defaultdict(set)
+    firsts, seconds, pending = [], [], []
+    for position, entry in enumerate(nodes):
+        for side, size in entry.sizes.items():
+            seen[position, side] = np.arange(limit) < size
+            pending.append((position, side, np.arange(size)))
+    while pending:
+        position, side, channels = pending.pop()
+        for target, target_side, sources, indices in _edges(nodes[position], side, channels, positions, nodes):
+            inside = (indices >= 0) & (indices < nodes[target].sizes.get(target_side, limit))
+            stray[position, side].update(sources[~inside].tolist())
+            sources, indices = sources[inside], indices[inside]
+            firsts.append(places[position, side] * limit + sources)
+            seconds.append(places[target, target_side] * limit + indices)
+            met = seen.setdefault((target, target_side), np.zeros(limit, dtype=bool))
+            fresh = np.unique(indices[~met[indices]])
+            met[fresh] = True
+            if len(fresh):
+                pending.append((target, target_side, fresh))
+    return np.concatenate(firsts), np.concatenate(seconds), stray, seen
+
+
 def _edges(
-    entry: _Node, side: str, channels: list[int], positions: dict[int, int], nodes: list[_Node]
-) -> list[tuple[int, str, list[tuple[int, int]]]]:
-    """Where these channels of a node go: target, its side, (channel here, channel there)."""
+    entry: _Node, side: str, channels: Any, positions: dict[int, int], nodes: list[_Node]
+) -> list[tuple[int, str, Any, Any]]:
+    """Where these channels of a node go: target, its side, channels here, channels there (arrays, in pairs)."""
+    import numpy as np
     from torch_pruning._helpers import _HybridIndex
 
     edges = []
@@ -146,14 +167,48 @@ def _edges(
     for dependency in entry.node.dependencies:
         if not dependency.is_triggered_by(function):
             continue
-        indices = [_HybridIndex(idx=channel, root_idx=channel) for channel in channels]
-        for mapping in dependency.index_mapping:
-            indices = mapping(indices) if mapping is not None else indices
+        sources = indices = channels
+        mappings = [mapping for mapping in dependency.index_mapping if mapping is not None]
+        if mappings:
+            mapped = [_HybridIndex(idx=channel, root_idx=channel) for channel in channels.tolist()]
+            for mapping in mappings:
+                mapped = mapping(mapped)
+            # Some mappings lose where an index came from: that coupling is unknown then, and the trial decides.
+            pairs = [(index.root_idx, index.idx) for index in mapped if index.root_idx is not None]
+            sources, indices = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
         target = positions[id(dependency.target)]
-        # Some mappings lose where an index came from: without that the coupling is not known, and the trial decides.
-        pairs = [(index.root_idx, index.idx) for index in indices if index.root_idx is not None]
-        edges.append((target, nodes[target].side(dependency.handler), pairs))
+        edges.append((target, nodes[target].side(dependency.handler), sources, indices))
     return edges
+
+
+def _connected(count: int, first: Any, second: Any) -> Any:
+    """The smallest item of each item's connected component, by hooking and pointer jumping."""
+    import numpy as np
+
+    labels = np.arange(count)
+    while True:
+        lower = np.minimum(labels[first], labels[second])
+        np.minimum.at(labels, labels[first], lower)
+        np.minimum.at(labels, labels[second], lower)
+        while not np.array_equal(jumped := labels[labels], labels):
+            labels = jumped
+        if np.array_equal(labels[first], labels[second]):
+            return labels
+
+
+class _Union:
+    """Disjoint sets of hashable things."""
+
+    def __init__(self) -> None:
+        self.parent: dict[Any, Any] = {}
+
+    def find(self, item: Any) -> Any:
+        while (parent := self.parent.setdefault(item, item)) != item:
+            item = parent
+        return item
+
+    def join(self, first: Any, second: Any) -> None:
+        self.parent[self.find(second)] = self.find(first)
 
 
 def _group(module: nn.Module, nodes: list[_Node], components: list[list[Item]], invalid: set[Item]) -> ChannelGraph:
@@ -173,9 +228,12 @@ def _group(module: nn.Module, nodes: list[_Node], components: list[list[Item]], 
     families: dict[Any, list[Any]] = defaultdict(list)
     for layers in by_layers:
         families[union.find(("layers", layers))].append(layers)
-    groups, excluded = [], list[Excluded]()
+    groups, excluded, names = [], list[Excluded](), Counter[str]()
     for family in families.values():
         group, reason = _build_group(nodes, [(layers, by_layers[layers]) for layers in family], invalid, shared, order)
+        names[group.name] += 1
+        if names[group.name] > 1:  # parts of one layer that are coupled to different layers
+            group = replace(group, name=f"{group.name} ({names[group.name]})")
         if reason:
             excluded.append(exclude(group, reason))
         else:
@@ -188,7 +246,7 @@ def _constraints(nodes: list[_Node], component: list[Item]) -> list[tuple[Any, i
     """Grouped layers and splits that a component runs through, and the block of each that it is in."""
     import torch_pruning
 
-    found = set()
+    found: set[tuple[Any, int]] = set()
     for position, side, channel in component:
         entry = nodes[position]
         layer, kind = entry.node.module, entry.node.type
@@ -215,7 +273,8 @@ def _build_group(
     )
     members = tuple(_member(nodes[position], side) for position, side in keys)
     place = {key: index for index, key in enumerate(keys)}
-    channels, blocks = [], defaultdict[Any, list[int]](list)
+    channels: list[tuple[tuple[int, int], ...]] = []
+    blocks = defaultdict[Any, list[int]](list)
     reason: str | None = None
     ordered = sorted((component, layers) for layers, components in family for component in components)
     for component, layers in ordered:
@@ -226,6 +285,8 @@ def _build_group(
     producer = next(member.module for member in members if member.dimension != "in")
     if reason is None and len({len(block) for block in blocks.values()}) != 1:
         reason = "the groups or parts that it runs through are of unequal size"
+    if reason is None and len(next(iter(blocks.values()))) == 1:
+        reason = "its channels all depend on each other"
     return ChannelGroup(producer, members, tuple(channels), tuple(map(tuple, blocks.values()))), reason
 
 

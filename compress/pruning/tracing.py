@@ -73,7 +73,7 @@ def _map_reshape(graph: Any, node: Any) -> None:
     """
     from torch_pruning.dependency import index_mapping, shape_infer
 
-    shape = getattr(node.grad_fn, "_saved_self_sym_sizes", ())
+    shape: tuple[int, ...] = getattr(node.grad_fn, "_saved_self_sym_sizes", ())
     if len(shape) == 4:
         after = [shape_infer.infer_in_channels_recursively(graph, user, [0]) for user in node.outputs]
         if shape[1] * shape[2] * shape[3] not in after:
