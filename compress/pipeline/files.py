@@ -103,14 +103,15 @@ def link_or_copy(source: Path, target: Path) -> None:
 def disk_is_full(error: BaseException | None) -> bool:
     """Whether an exception, or one that it came from, says that there is no space left.
 
-    Libraries in other languages hide the number of the error in a text, hence the look at the message.
+    Libraries in other languages hide the number of the error in a text, hence the look at the message; converters
+    name the kind of their failure.
     """
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
         if isinstance(error, OSError) and error.errno in _FULL:
             return True
-        if any(text in str(error) for text in _FULL_TEXTS):
+        if getattr(error, "kind", None) == "disk-full" or any(text in str(error) for text in _FULL_TEXTS):
             return True
         error = error.__cause__ or error.__context__
     return False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from compress.errors import EdgepressError, EnvironmentProblem, ExitCode
@@ -20,11 +20,15 @@ from compress.report.proof import MeasuredProof, read_proof
 
 @dataclass(frozen=True)
 class Ending:
-    """`error` is what the user should read, the cause last; None when the run did what it was asked for."""
+    """`error` is what the user should read, the cause last; None when the run did what it was asked for.
+
+    `summary` is the report in a few lines, empty when there is none.
+    """
 
     exit_code: ExitCode
     error: str | None
     gates: tuple[GateResult, ...] = ()
+    summary: str = ""
 
 
 @dataclass(frozen=True)
@@ -48,7 +52,7 @@ def finish(course: Course, error: EdgepressError | KeyboardInterrupt | None, log
     for gate in ending.gates:
         log("gate", f"{gate.of} {gate.gate}: {'passed' if gate.passed else 'failed'}", **gate.model_dump(mode="json"))
     try:
-        _write(course, ending, proofs)
+        return replace(ending, summary=_write(course, ending, proofs))
     except Exception as problem:
         failure = as_failure(problem, "writing the report", course.folder)
         if ending.error is None:
@@ -86,8 +90,10 @@ def _gates_text(failed: Sequence[GateResult], count: int) -> str:
     return "\n".join(lines)
 
 
-def _write(course: Course, ending: Ending, proofs: Sequence[MeasuredProof]) -> None:
+def _write(course: Course, ending: Ending, proofs: Sequence[MeasuredProof]) -> str:
+    """Writes the manifest and the report, and returns the summary."""
     from compress.report.build import ReportInputs, build_report, write_report
+    from compress.report.terminal import render_summary
 
     reached = course.reached
     lock = manifest(course.recipe, reached)
@@ -106,4 +112,6 @@ def _write(course: Course, ending: Ending, proofs: Sequence[MeasuredProof]) -> N
         started=course.started,
         seconds=course.seconds,
     )
-    write_report(build_report(inputs), course.folder)
+    report = build_report(inputs)
+    write_report(report, course.folder)
+    return render_summary(report)

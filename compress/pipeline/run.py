@@ -34,8 +34,8 @@ RUNS = Path("runs")
 class RunResult:
     """How a run ended. `exit_code` is 0 only when every stage ended well and every gate passed.
 
-    `computed` and `reused` count executions of stages. `message` is what the user should read last; for a failed
-    stage its last line is the cause.
+    `computed` and `reused` count executions of stages. `message` is what the user should read: the summary of the
+    report, and what was done; for a failure its last line is the cause.
     """
 
     exit_code: ExitCode
@@ -106,7 +106,7 @@ def run_recipe(
         error = _execute(runner)
         seconds = time.monotonic() - clock
         ending = finish(Course(recipe, runner.reached, folder, paths, started, seconds), error, log)
-        message = _message(ending, runner.reached, seconds)
+        message = _message(ending, runner.reached, folder, seconds)
         log("run-finished", message, exit_code=int(ending.exit_code), error=ending.error)
         return RunResult(ending.exit_code, folder, runner.reached.computed, runner.reached.reused, message)
 
@@ -139,15 +139,17 @@ def _out_of_reach(store: Path) -> Iterator[None]:
         raise failure if isinstance(failure, EnvironmentProblem) else EnvironmentProblem(str(failure)) from error
 
 
-def _message(ending: Ending, reached: Reached, seconds: float) -> str:
-    results = sum(len(stage.results) for stage in reached.stages)
-    stored = sum(len(stage.results) for stage in reached.stages if stage.cached)
+def _message(ending: Ending, reached: Reached, folder: Path, seconds: float) -> str:
+    """For a run that did its work the summary of the report first; what went wrong, if anything, always last."""
     if ending.exit_code is ExitCode.INTERRUPTED:
         return f"interrupted after {duration(seconds)}; the same command continues where it stopped"
+    if ending.exit_code not in (ExitCode.OK, ExitCode.GATE_FAILED):
+        return ending.error or ending.exit_code.name
+    results = sum(len(stage.results) for stage in reached.stages)
+    stored = sum(len(stage.results) for stage in reached.stages if stage.cached)
     if reached.computed == 0:
         done = f"nothing to do: {stored} of {results} results from the store"
     else:
         done = f"done in {duration(seconds)}: {results - stored} results computed, {stored} from the store"
-    if ending.exit_code is ExitCode.GATE_FAILED:
-        return f"{done}\n{ending.error}"
-    return ending.error or done
+    lines = (ending.summary, done, f"report: {folder / 'report.md'}", ending.error)
+    return "\n".join(line for line in lines if line)

@@ -41,5 +41,5 @@ class StageClock:
         if fraction - base >= _ENOUGH:
             left = (now - start) / (fraction - base) * (1 - fraction)
         else:
-            left = max(self._expected * (1 - fraction) - (now - start), 0.0)
+            left = max(self._expected * (1 - base) - (now - self._started), 0.0)
         return {"seconds_left": round(left, 1), "run_seconds_left": round(left + self._later, 1)}

@@ -15,6 +15,7 @@ import pytest
 from compress.errors import EnvironmentProblem, ExitCode
 from compress.pipeline import cache
 from compress.pipeline.files import disk_is_full
+from export.errors import ConversionError
 from tests.pipeline.conftest import Project, digests
 
 FILLS = 8
@@ -114,6 +115,7 @@ def test_a_full_file_system_of_its_own(project: Project, tmp_path: Path) -> None
     [
         OSError(errno.ENOSPC, "No space left on device"),
         OSError(errno.EDQUOT, "Disk quota exceeded"),
+        ConversionError("onnx: the file could not be written", kind="disk-full"),
         RuntimeError("Error while serializing: Io(Os { code: 28, message: 'No space left on device' })"),
     ],
 )
