@@ -61,9 +61,10 @@ class OpenVINO:
         check_arrays(self.inputs, arrays)
         request = self._request
         try:
-            for index, array in enumerate(arrays):
-                # Shares the caller's memory for the time of this run, as nothing keeps the tensor afterwards.
-                request.set_input_tensor(index, ov.Tensor(np.ascontiguousarray(array), shared_memory=True))
+            # Memory is shared and not copied: a contiguous copy of strided input has to live until `infer` is done.
+            shared = [np.ascontiguousarray(array) for array in arrays]
+            for index, array in enumerate(shared):
+                request.set_input_tensor(index, ov.Tensor(array, shared_memory=True))
             request.infer()
         except RuntimeError as error:
             raise EngineError(f"openvino failed while running the model: {one_line(error)}") from error
