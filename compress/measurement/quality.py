@@ -96,10 +96,8 @@ def judge(predicted: NDArray[np.int64], targets: NDArray[np.int64], labels: tupl
 
 
 def in_layout(inputs: NDArray[Any], entry: InputContract) -> NDArray[Any]:
-    """Samples (N, C, H, W), as the data gives them, in the layout that the file takes."""
-    if entry.layout == "NHWC":
-        return np.ascontiguousarray(inputs.transpose(0, 2, 3, 1))
-    return inputs
+    """Samples (N, C, H, W), as the data gives them, in the layout that the file takes, contiguous in memory."""
+    return np.ascontiguousarray(inputs.transpose(0, 2, 3, 1) if entry.layout == "NHWC" else inputs)
 
 
 def _answer(

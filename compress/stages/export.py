@@ -1,4 +1,6 @@
-"""Exports a torch model to ONNX and TFLite files in every precision asked for, each checked against the model.
+"""Exports a torch model to ONNX and TFLite files in every precision asked for.
+
+The converter checks each file before it delivers it: against the torch model, and against what its name says.
 
 Samples for calibration come from the calibration split through the preprocessing of inference, and are streamed to a
 file that the converter maps into memory. Each format is converted by one short child process, two at a time.
@@ -25,10 +27,6 @@ from export.convert import convert
 from export.errors import ConversionError
 from export.request import ConversionAnswer, ConversionRequest, ConvertedFile, Format, ModuleSource, Precision
 
-_INT8_SHARE = 0.95
-"""A file is called INT8 only when at least this share of its weight bytes and of its MACs is."""
-_PARITY = {"fp32": 1e-3, "fp16": 5e-2}
-"""Largest difference from the torch model, relative to the largest output, for files that hold no INT8."""
 _PARITY_POOL = 16
 """Samples for parity are taken from so many times as many: they need some variety, not the whole split."""
 _FACTORY = "compress.models.saved:load_model"
@@ -176,7 +174,6 @@ def _variant(
     format_: Format,
     card: CalibrationCard | None,
 ) -> FileVariant:
-    check(name, file)
     path = Path(file.path)
     notes: dict[str, Any] = {
         "conversion": {"seconds": answer.seconds, "peak_memory_bytes": answer.peak_memory_bytes} | answer.versions
@@ -199,32 +196,6 @@ def _variant(
         scheme=file.scheme,
         notes=notes,
     )
-
-
-def check(name: str, file: ConvertedFile) -> None:
-    """Refuses a file that is not what its name says. Raises StageError, with what was found."""
-    shares, parity = file.inspection, file.parity
-    if file.precision == "int8" and min(shares.int8_weight_share, shares.int8_mac_share) < _INT8_SHARE:
-        raise StageError(
-            f"{name} is not INT8: {shares.int8_weight_share:.1%} of its weight bytes and {shares.int8_mac_share:.1%} "
-            f"of its multiply-accumulates are, {_INT8_SHARE:.0%} of both are needed to call it so"
-        )
-    if file.precision == "int8-dynamic" and shares.int8_weight_share < _INT8_SHARE:
-        raise StageError(
-            f"{name} is not int8-dynamic: only {shares.int8_weight_share:.1%} of its weight bytes are INT8"
-        )
-    limit = _PARITY.get(file.precision)
-    # Written so that NaN fails.
-    if limit is not None and not parity.max_relative <= limit:
-        raise StageError(
-            f"{name} differs from its torch model by {parity.max_relative:.2e} of the largest output on "
-            f"{parity.samples} samples, at most {limit:.0e} is taken"
-        )
-    if limit is None and not parity.signal_to_noise_db > 0:
-        raise StageError(
-            f"{name} has collapsed: its outputs are further from the torch model's than zeros would be "
-            f"({parity.signal_to_noise_db:.1f} dB on {parity.samples} samples)"
-        )
 
 
 STAGE = ExportStage()

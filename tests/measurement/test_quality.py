@@ -70,7 +70,15 @@ def test_channels_move_last_for_a_file_that_wants_them_there() -> None:
     assert moved.shape == (2, 4, 4, 3)
     assert moved.flags.c_contiguous
     np.testing.assert_array_equal(moved[..., 1], inputs[:, 1])
-    assert in_layout(inputs, CONTRACT.inputs[0]) is inputs
+
+
+def test_samples_are_laid_out_once_and_not_again_in_every_run() -> None:
+    """Data arrives channels last in memory; an engine that copied it each time would be timed with the copy."""
+    inputs = FakeData({"test": 2}).inputs("test")
+    strided = np.ascontiguousarray(inputs.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)
+    arranged = in_layout(strided, CONTRACT.inputs[0])
+    assert arranged.flags.c_contiguous
+    np.testing.assert_array_equal(arranged, inputs)
 
 
 def test_a_class_without_samples_has_no_accuracy_rather_than_zero() -> None:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import threading
 from collections.abc import Callable
@@ -12,10 +11,10 @@ import pytest
 
 from compress.errors import EnvironmentProblem, StageError
 from compress.models.variant import FileVariant
-from compress.stages.export import STAGE, ExportSettings, check
+from compress.stages.export import STAGE, ExportSettings
 from export.errors import ConversionError
 from export.request import ConversionAnswer, ConversionRequest, ConvertedFile, Inspection, Parity
-from tests.measurement.fake_data import CONTRACT, LABELS, FakeData
+from tests.measurement.fake_data import LABELS, FakeData
 from tests.stages.hand_made import context, file_variant, torch_variant
 
 FOUR = ("m/onnx-fp32", "m/onnx-int8", "m/tflite-fp32", "m/tflite-int8")
@@ -193,46 +192,6 @@ def test_a_file_is_no_parent_of_an_export(tmp_path: Path, converter: Converter) 
     parent = file_variant(tmp_path, torch_variant("m", tmp_path))
     with pytest.raises(StageError, match="m/onnx-fp32"):
         STAGE.run([parent], settings(), context(tmp_path, FOUR, FakeData({})))
-
-
-# A file is what its name says.
-
-
-def file_with(tmp_path: Path, precision: Any, **changes: Any) -> ConvertedFile:
-    request = ConversionRequest(
-        source=None,  # type: ignore[arg-type]
-        contract=CONTRACT,
-        format="tflite",
-        precisions=(precision,),
-        output_directory=str(tmp_path),
-        parity="",
-    )
-    return dataclasses.replace(converted(request, precision), **changes)
-
-
-@pytest.mark.parametrize(("weights", "macs"), [(0.94, 1.0), (1.0, 0.94), (0.0, 0.0)])
-def test_a_file_that_is_not_int8_is_refused_with_its_shares(tmp_path: Path, weights: float, macs: float) -> None:
-    file = file_with(tmp_path, "int8", inspection=Inspection({}, 100, 100, weights, macs, 0, 0))
-    with pytest.raises(StageError, match=r"m/tflite-int8 is not INT8.*95%"):
-        check("m/tflite-int8", file)
-
-
-def test_dynamic_int8_is_judged_by_its_weights(tmp_path: Path) -> None:
-    check("m", file_with(tmp_path, "int8-dynamic", inspection=Inspection({}, 100, 100, 0.96, 0.0, 0, 0)))
-    with pytest.raises(StageError, match="int8-dynamic"):
-        check("m", file_with(tmp_path, "int8-dynamic", inspection=Inspection({}, 100, 100, 0.5, 0.0, 0, 0)))
-
-
-@pytest.mark.parametrize("relative", [2e-3, float("nan")])
-def test_a_float_file_that_differs_from_its_model_is_refused(tmp_path: Path, relative: float) -> None:
-    with pytest.raises(StageError, match="differs from its torch model"):
-        check("m/tflite-fp32", file_with(tmp_path, "fp32", parity=Parity(8, 1.0, relative, 10.0, 0.9)))
-
-
-@pytest.mark.parametrize("decibels", [-3.0, 0.0, float("nan")])
-def test_a_collapsed_int8_file_is_refused(tmp_path: Path, decibels: float) -> None:
-    with pytest.raises(StageError, match="collapsed"):
-        check("m/tflite-int8", file_with(tmp_path, "int8", parity=Parity(8, 1.0, 1.0, decibels, 0.1)))
 
 
 def test_settings_refuse_unknown_formats_and_keys() -> None:
