@@ -10,7 +10,7 @@ import numpy as np
 
 from compress.measurement.quality import Predictions, Quality, judge
 from compress.models.variant import FileVariant
-from compress.report.comparison import compare
+from compress.report.comparison import compare, compare_with_torch
 from compress.report.model import (
     Int8Shares,
     Interval,
@@ -71,7 +71,10 @@ def assemble(subjects: Sequence[Subject], raw: Raw, about: About) -> MeasuredPro
         for subject in subjects
     }
     samples = Samples(
-        predictions.targets, predictions.files, {key: result.samples_ms for key, result in raw.latency.items()}
+        predictions.targets,
+        predictions.files,
+        predictions.torch,
+        {key: result.samples_ms for key, result in raw.latency.items()},
     )
     measured = {subject.key: _measurement(subject, quality[subject.key], torch, raw, about) for subject in subjects}
     proof = MeasuredProof(_measurements(measured, torch, about, len(predictions.targets)), samples)
@@ -138,6 +141,7 @@ def _measurement(subject: Subject, quality: Quality, torch: Mapping[str, float],
         parity=ParityRecord(**vars(variant.parity)),
         notes=notes,
         baseline=about.baseline,
+        relative_to_torch=None,
         relative=None,
         relative_to_float=None,
         relative_to_fastest_float=None,
@@ -171,6 +175,7 @@ def _with_comparisons(proof: MeasuredProof, key: str) -> Measurement:
             "waterfall": measurement.waterfall.model_copy(
                 update={"float_file": None if own is None else proof[own].quality[measurement.metric]}
             ),
+            "relative_to_torch": compare_with_torch(proof, key),
             "relative": None if key == baseline else compare(proof, key, baseline),
             "relative_to_float": None if own in (None, key) else compare(proof, key, own),
             "relative_to_fastest_float": None if fastest in (None, key) else compare(proof, key, fastest),

@@ -13,13 +13,13 @@ from typing import Any, Literal
 
 from compress.recipe import gates as settings
 from compress.recipe.schema import GateSpec
+from compress.report import text
 from compress.report.comparison import class_drops, compare
-from compress.report.model import Comparison, GateResult, Interval, Measurement
+from compress.report.model import Comparison, GateResult, Interval, Measurement, Unit
 from compress.report.proof import MeasuredProof
 
 _ROUNDING = 1e-9
 """Differences of shares carry floating-point noise: a drop of exactly the limit passes."""
-Unit = Literal["fraction", "ms", "bytes", "count"]
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ def _class_quality_drop(subject: _Subject, condition: settings.ClassQualityDrop)
         return [_Reading(**common, value=None, missing=_no_metric(measurement, condition.metric, per_class=True))]
     drops = class_drops(subject.proof, subject.key, subject.against)
     worst = max(drops, key=lambda drop: drop.drop)
-    over = [f"{drop.label} by {drop.drop:.4f}" for drop in drops if drop.drop > condition.max + _ROUNDING]
+    over = [f"{drop.label} by {text.percent(drop.drop)}" for drop in drops if drop.drop > condition.max + _ROUNDING]
     detail = f"classes that fell further: {', '.join(over)}" if over else None
     return [_Reading(**common, value=worst.drop, interval=worst.interval, detail=detail)]
 
@@ -244,8 +244,9 @@ def _judge(of: str, name: str, reading: _Reading, against: str | None, engine: s
 
 def _reason(reading: _Reading) -> str:
     bound = "at least" if reading.limit_is == "min" else "at most"
-    text = f"{reading.value:.6g} measured, {bound} {reading.limit:.6g} wanted"
-    return f"{text}; {reading.detail}" if reading.detail else text
+    measured = "nothing" if reading.value is None else text.number(reading.value, reading.unit)
+    words = f"{measured} measured, {bound} {text.number(reading.limit, reading.unit)} wanted"
+    return f"{words}; {reading.detail}" if reading.detail else words
 
 
 def _no_metric(measurement: Measurement, metric: str, per_class: bool = False) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from compress.report.model import Change, Comparison, Interval
+from compress.report.model import Change, Comparison, Interval, QualityChange
 from compress.report.proof import MeasuredProof, Samples
 
 
@@ -41,6 +41,22 @@ def compare(proof: MeasuredProof, key: str, against: str) -> Comparison:
         quality=float(correct.mean() - base.mean()),
         quality_interval=quality_interval,
         quality_change=_change(quality_interval, lower_is_better=False),
+    )
+
+
+def compare_with_torch(proof: MeasuredProof, key: str) -> QualityChange | None:
+    """The file's quality against that of its own torch model; None where the torch model was not measured."""
+    from edge_runtime.metrics import paired_bootstrap_interval
+
+    answers = proof.samples.torch.get(proof[key].torch)
+    if answers is None:
+        return None
+    correct, base = proof.samples.correct(key), answers == proof.samples.targets
+    interval = paired_bootstrap_interval(correct, base, proof.measurements.seed)
+    return QualityChange(
+        quality=float(correct.mean() - base.mean()),
+        quality_interval=interval,
+        quality_change=_change(interval, lower_is_better=False),
     )
 
 

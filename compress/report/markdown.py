@@ -58,8 +58,8 @@ def _gates(gates: Sequence[GateResult]) -> str:
         [
             gate.of,
             gate.gate + (f" ({gate.metric})" if gate.metric else ""),
-            f"{'at least' if gate.limit_is == 'min' else 'at most'} {text.gate_number(gate, gate.limit)}",
-            text.NONE if gate.measured is None else text.gate_number(gate, gate.measured),
+            f"{'at least' if gate.limit_is == 'min' else 'at most'} {text.number(gate.limit, gate.unit)}",
+            text.NONE if gate.measured is None else text.number(gate.measured, gate.unit),
             _gate_interval(gate),
             ("passed" if gate.passed else "**failed**") + (", unresolved" if gate.unresolved else ""),
         ]
@@ -80,7 +80,7 @@ def _gates(gates: Sequence[GateResult]) -> str:
 def _gate_interval(gate: GateResult) -> str:
     if gate.interval is None:
         return ""
-    return f"{text.gate_number(gate, gate.interval[0])} to {text.gate_number(gate, gate.interval[1])}"
+    return f"{text.number(gate.interval[0], gate.unit)} to {text.number(gate.interval[1], gate.unit)}"
 
 
 def _files(report: Report) -> str:
@@ -100,8 +100,7 @@ def _files(report: Report) -> str:
         "to own fp32",
         "INT8 weights",
     ]
-    notes = [f"- {sentence}" for sentence in text.losses(report)]
-    notes += [f"- {sentence}" for sentence in _fastest(report)]
+    notes = [f"- {sentence}" for sentence in (*text.strays(report), *text.losses(report), *_fastest(report))]
     about = (
         f"Changes are against {any_entry.baseline}, latencies from one interleaved run at {any_entry.threads} thread"
         f"{'s' if any_entry.threads != 1 else ''}; brackets are 95 % intervals, and = marks no difference. "
@@ -140,11 +139,11 @@ def _mark(change: str | None, figure: str) -> str:
 
 
 def _fastest(report: Report) -> list[str]:
-    """The other baseline of a quantized file, where it is another: the fastest engine's fp32 of the same model."""
+    """The other baseline of an INT8 file, where it is another: the fastest engine's fp32 of the same model."""
     lines = []
     for key, entry in report.variants.items():
         own, fastest = entry.relative_to_float, entry.relative_to_fastest_float
-        if entry.precision != "fp32" and fastest is not None and (own is None or own.of != fastest.of):
+        if entry.precision.startswith("int8") and fastest is not None and (own is None or own.of != fastest.of):
             lines.append(
                 f"{key} against the fastest fp32 of its model, {fastest.of} on {report.variants[fastest.of].engine}: "
                 f"{text.latency_words(fastest)}."

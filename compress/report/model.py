@@ -17,6 +17,7 @@ Interval = tuple[float, float]
 """A 95 % bootstrap interval, low and high."""
 Change = Literal["better", "worse", "no difference"]
 Status = Literal["passed", "gate failed", "stage failed", "environment", "interrupted", "usage"]
+Unit = Literal["fraction", "ms", "bytes", "count"]
 Outcome = Literal["beats", "reproduces", "falls short", "not measured"]
 
 
@@ -87,6 +88,14 @@ class Comparison(Record):
     quality_change: Change
 
 
+class QualityChange(Record):
+    """Absolute change of the metric, paired over the test samples; `no difference` where the interval contains zero."""
+
+    quality: float
+    quality_interval: Interval
+    quality_change: Change
+
+
 class Measurement(Record):
     """One file on one engine: an entry of `variants`."""
 
@@ -123,6 +132,7 @@ class Measurement(Record):
     parity: ParityRecord
     notes: dict[str, Any] = Field(default_factory=dict)
     baseline: str
+    relative_to_torch: QualityChange | None = Field(description="against the torch model on the same samples")
     relative: Comparison | None = Field(description="against the baseline; null for the baseline itself")
     relative_to_float: Comparison | None = Field(description="against the fp32 file of the same model on this engine")
     relative_to_fastest_float: Comparison | None = Field(
@@ -170,7 +180,7 @@ class GateResult(Record):
     metric: str | None = None
     limit: float
     limit_is: Literal["min", "max"]
-    unit: Literal["fraction", "ms", "bytes", "count"]
+    unit: Unit
     measured: float | None
     interval: Interval | None = None
     against: str | None = None

@@ -32,13 +32,14 @@ SAMPLES = "samples.npz"
 class Samples:
     """Raw samples of one proof.
 
-    `targets` (N,) int64 are the classes of the test samples; `predicted[key]` (N,) int64 what a file answered on the
-    same samples in the same order (-1: no finite answer); `latency_ms[key]` (rounds, repeats) float64, row r from round
-    r of the one interleaved run.
+    `targets` (N,) int64 are the classes of the test samples; `predicted[key]` (N,) int64 is what a file answered on the
+    same samples in the same order (-1: no finite answer), `torch[name]` what a torch model did; `latency_ms[key]`
+    (rounds, repeats) float64 has row r from round r of the one interleaved run.
     """
 
     targets: NDArray[np.int64]
     predicted: Mapping[str, NDArray[np.int64]]
+    torch: Mapping[str, NDArray[np.int64]]
     latency_ms: Mapping[str, NDArray[np.float64]]
 
     def correct(self, key: str) -> NDArray[np.bool_]:
@@ -88,6 +89,7 @@ def write_proof(proof: MeasuredProof, directory: Path) -> None:
 
     arrays: dict[str, NDArray[Any]] = {"targets": proof.samples.targets}
     arrays |= {f"predicted/{key}": values for key, values in proof.samples.predicted.items()}
+    arrays |= {f"torch/{name}": values for name, values in proof.samples.torch.items()}
     arrays |= {f"latency_ms/{key}": values for key, values in proof.samples.latency_ms.items()}
     buffer = io.BytesIO()
     np.savez_compressed(buffer, allow_pickle=False, **arrays)
@@ -105,7 +107,10 @@ def read_proof(directory: Path) -> MeasuredProof:
         with np.load(directory / SAMPLES, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
         samples = Samples(
-            targets=arrays["targets"], predicted=_under(arrays, "predicted/"), latency_ms=_under(arrays, "latency_ms/")
+            targets=arrays["targets"],
+            predicted=_under(arrays, "predicted/"),
+            torch=_under(arrays, "torch/"),
+            latency_ms=_under(arrays, "latency_ms/"),
         )
     except (OSError, ValueError, KeyError, BadZipFile, ValidationError) as error:
         raise StageError(f"the proof in {directory} cannot be read: {error}") from error

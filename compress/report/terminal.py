@@ -26,12 +26,12 @@ def load_report(path: Path) -> Report:
 def render_summary(report: Report) -> str:
     """A few lines: the headline, INT8 that did not pay, every gate, and the status last."""
     lines = [text.headline(report)] if report.variants else []
-    lines += text.losses(report)
+    lines += [*text.strays(report), *text.losses(report)]
     for gate in report.gates:
-        measured = "not measured" if gate.measured is None else text.gate_number(gate, gate.measured)
+        measured = "not measured" if gate.measured is None else text.number(gate.measured, gate.unit)
         bound = "at least" if gate.limit_is == "min" else "at most"
         name = gate.gate + (f" ({gate.metric})" if gate.metric else "")
-        line = f"gate {gate.of} {name}: {measured}, {bound} {text.gate_number(gate, gate.limit)}: "
+        line = f"gate {gate.of} {name}: {measured}, {bound} {text.number(gate.limit, gate.unit)}: "
         line += "passed" if gate.passed else "FAILED"
         line += ", unresolved" if gate.unresolved else ""
         lines.append(line + (f" ({gate.reason})" if gate.reason and gate.measured is None else ""))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from compress.report.model import Comparison, GateResult, Interval, Measurement, Report
+from compress.report.model import Comparison, Interval, Measurement, Report, Unit
 
 MINUS = "\N{MINUS SIGN}"
 NONE = "-"
@@ -53,13 +53,13 @@ def duration(seconds: float) -> str:
     return f"{int(seconds // 60)} min {int(seconds % 60)} s"
 
 
-def gate_number(result: GateResult, value: float) -> str:
-    """A gate's number in its own unit."""
-    if result.unit == "fraction":
+def number(value: float, unit: Unit) -> str:
+    """A gate's number in its unit."""
+    if unit == "fraction":
         return percent(value)
-    if result.unit == "ms":
+    if unit == "ms":
         return milliseconds(value)
-    return size(int(value)) if result.unit == "bytes" else f"{value:.0f}"
+    return size(int(value)) if unit == "bytes" else f"{value:.0f}"
 
 
 def latency_words(comparison: Comparison) -> str:
@@ -118,6 +118,18 @@ def headline(report: Report) -> str:
         f"{key} is {size_words(relative)} than {relative.of} and {latency_words(relative)} on {entry.engine} "
         f"({entry.threads} thread{'s' if entry.threads != 1 else ''}); {quality_words(relative, entry.metric)}."
     ).replace("equal in size than", "equal in size to")
+
+
+def strays(report: Report) -> list[str]:
+    """A sentence for every fp32 file that loses quality against its own torch model: the engine or the conversion."""
+    return [
+        f"Wrong before INT8: {key} loses against its torch model, {entry.metric} {points(change.quality)} points "
+        f"{interval(change.quality_interval, 2)} on {entry.engine}."
+        for key, entry in report.variants.items()
+        if entry.precision == "fp32"
+        and (change := entry.relative_to_torch) is not None
+        and change.quality_change == "worse"
+    ]
 
 
 def losses(report: Report) -> list[str]:

@@ -20,6 +20,14 @@ def test_the_quality_of_a_file_is_its_own_and_never_the_torch_models(tmp_path: P
     assert proof["pruned/tflite-int8"].quality["accuracy"] == pytest.approx(0.9675)
 
 
+def test_what_is_lost_between_torch_and_file_is_paired_and_judged(tmp_path: Path) -> None:
+    change = chain_proof(tmp_path)["pruned/tflite-int8"].relative_to_torch
+    assert change is not None
+    assert change.quality == pytest.approx(-0.0325)
+    assert change.quality_interval[1] < 0
+    assert change.quality_change == "worse"
+
+
 def test_every_file_is_compared_with_the_baseline_and_with_its_own_float(tmp_path: Path) -> None:
     proof = chain_proof(tmp_path)
     baseline, int8 = proof["baseline/tflite-fp32"], proof["student/tflite-int8"]

@@ -53,6 +53,14 @@ def test_it_says_no_difference_where_the_intervals_overlap(tmp_path: Path) -> No
     assert "INT8 lost" not in text
 
 
+def test_a_float_file_that_answers_unlike_its_torch_model_is_called_out(chain: MeasuredProof, tmp_path: Path) -> None:
+    """Then it is not INT8 that lost the quality, and INT8 must not look good beside it."""
+    assert "Wrong before INT8: pruned/tflite-fp32 loses against its torch model" in render_markdown(report_of(chain))
+    fp32 = file_variant(tmp_path, BASELINE, "tflite", "fp32", 400)
+    good = make_proof(tmp_path, {fp32.name: (fp32, "litert", 5.0, 0.0)}, fp32.name)
+    assert "Wrong before INT8" not in render_markdown(report_of(good))
+
+
 def test_a_gate_finer_than_the_interval_is_shown_as_unresolved(chain: MeasuredProof) -> None:
     text = render_markdown(report_of(chain, GATES))
     row = next(line for line in text.splitlines() if "quality_drop" in line and line.startswith("|"))

@@ -135,6 +135,19 @@ def test_every_engine_that_ran_int8_gets_its_own_row(tmp_path: Path) -> None:
     assert all(row.verdict == "beats" for row in rows)
 
 
+def test_a_size_is_answered_once_for_each_file_however_many_engines_ran_it(tmp_path: Path) -> None:
+    fp32 = file_variant(tmp_path, BASELINE, "onnx", "fp32", 400)
+    int8 = file_variant(tmp_path, BASELINE, "onnx", "int8", 100)
+    files = {
+        f"{variant.name}{suffix}": (variant, engine, 1.0, 0.0)
+        for variant in (fp32, int8)
+        for suffix, engine in (("", "onnxruntime"), ("@openvino", "openvino"))
+    }
+    found = all_verdicts(make_proof(tmp_path, files, fp32.name))
+    assert [v.of for v in found if v.claim == "int8-quantization.size"] == ["baseline/onnx-int8"]
+    assert len([v for v in found if v.claim == "int8-quantization.quality"]) == 2
+
+
 def test_techniques_follow_a_variant_back_through_the_recipe() -> None:
     techniques = Techniques.of(recipe(), VARIANTS)
     assert techniques.uses("student") == {"train", "prune", "distill"}
