@@ -11,7 +11,7 @@ from typing import ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from compress.recipe.types import ByteSize, Duration, Fraction, NonNegativeInt
+from compress.recipe.types import ByteSize, Duration, EngineName, Fraction, NonNegativeInt
 
 
 class GateSettings(BaseModel):
@@ -26,7 +26,9 @@ class GateSettings(BaseModel):
 class OnEngine(GateSettings):
     """A gate on what an engine did with the file."""
 
-    engine: str | None = Field(None, description="the engine that ran the file; default: the file's default engine")
+    engine: EngineName | None = Field(
+        None, description="the engine that ran the file; default: the file's default engine"
+    )
 
 
 class Relative(GateSettings):
@@ -40,7 +42,7 @@ class Quality(OnEngine):
 
     reads: ClassVar[str] = "a metric on the test split, from the file in its engine"
     metric: str = Field(description="a metric of the task, such as `accuracy`")
-    min: Fraction
+    min: Fraction = Field(description="the least value that passes")
 
 
 class QualityDrop(Relative, OnEngine):
@@ -48,7 +50,7 @@ class QualityDrop(Relative, OnEngine):
 
     reads: ClassVar[str] = "the paired fall of a metric on the test split against the baseline"
     metric: str = Field(description="a metric of the task, such as `accuracy`")
-    max: Fraction
+    max: Fraction = Field(description="the largest fall that passes; `1%` is one point")
 
 
 class ClassQualityDrop(Relative, OnEngine):
@@ -56,35 +58,35 @@ class ClassQualityDrop(Relative, OnEngine):
 
     reads: ClassVar[str] = "the largest fall of any single class against the baseline"
     metric: str = Field(description="a metric of the task that is known per class, such as `accuracy`")
-    max: Fraction
+    max: Fraction = Field(description="the largest fall that passes; `1%` is one point")
 
 
 class SizeReduction(Relative):
     """The file is smaller by at least `min` of the baseline's bytes."""
 
     reads: ClassVar[str] = "bytes of the file against the baseline's"
-    min: Fraction
+    min: Fraction = Field(description="the least reduction that passes")
 
 
 class LatencyReduction(Relative, OnEngine):
     """The median latency is lower by at least `min` of the baseline's, interleaved at equal threads."""
 
     reads: ClassVar[str] = "median latency against the baseline's, from one interleaved run"
-    min: Fraction
+    min: Fraction = Field(description="the least reduction that passes")
 
 
 class ParametersReduction(Relative):
     """The number of parameters is lower by at least `min`."""
 
     reads: ClassVar[str] = "parameters of the network against the baseline's"
-    min: Fraction
+    min: Fraction = Field(description="the least reduction that passes")
 
 
 class MacsReduction(Relative):
     """The multiply-accumulates of one inference are fewer by at least `min`."""
 
     reads: ClassVar[str] = "multiply-accumulates of the network against the baseline's"
-    min: Fraction
+    min: Fraction = Field(description="the least reduction that passes")
 
 
 class Latency(OnEngine):
@@ -126,7 +128,7 @@ class Transposes(GateSettings):
     """The file holds at most `max` operators that only move axes."""
 
     reads: ClassVar[str] = "operators of the file that only move axes"
-    max: NonNegativeInt
+    max: NonNegativeInt = Field(description="the largest number that passes")
 
 
 GATES: dict[str, type[GateSettings]] = {

@@ -70,6 +70,8 @@ def problems_of(error: ValidationError, validated: Validated) -> list[Problem]:
     missing: dict[KeyPath, list[str]] = {}
     for detail in error.errors(include_url=False):
         below = _document_path(validated.value, detail["loc"])
+        if detail["type"] == "too_short" and _long_enough(_value_at(validated.value, below), detail["ctx"]):
+            continue  # pydantic counts right values only, and the wrong ones are reported themselves
         if detail["type"] == "extra_forbidden":
             unknown.setdefault(below[:-1], []).append(str(below[-1]))
         elif detail["type"] == "missing":
@@ -133,6 +135,12 @@ def _value_at(value: Any, path: KeyPath) -> Any:
     for step in path:
         value = value[step]
     return value
+
+
+def _long_enough(value: Any, context: Mapping[str, Any]) -> bool:
+    # A single value stands for a list of one.
+    length = len(value) if isinstance(value, list | dict) else 1
+    return length >= int(context["min_length"])
 
 
 def _dotted(path: KeyPath, name: str) -> str:

@@ -54,7 +54,7 @@ class Checker:
         self, model: type[BaseModel], value: Any, path: KeyPath, label: str, also: Collection[str] = ()
     ) -> Any:
         """An instance of the model, or None when the value is wrong. `also`: keys that are valid beside the model's."""
-        context = {"model_sources": self.registry.model_sources, "check_paths": True}
+        context = {"model_sources": self.registry.model_sources, "check_paths": True, "check_engines": True}
         try:
             # As JSON, strict models take lists for tuples and text for paths, and still no text for numbers.
             return model.model_validate_json(json.dumps(value), context=context)

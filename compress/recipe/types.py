@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 from pydantic import (
+    AfterValidator,
     BeforeValidator,
     Field,
     GetCoreSchemaHandler,
@@ -29,7 +30,7 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, core_schema
 
-from compress.recipe.nearest import nearest
+from compress.recipe.nearest import nearest, suggestion
 
 T = TypeVar("T")
 
@@ -189,6 +190,19 @@ OneOrMany = Annotated[tuple[T, ...], Field(min_length=1), _AsTuple()]
 """`OneOrMany[X]`: one X or a list of X in the recipe, a non-empty tuple of X in the program."""
 Listed = Annotated[tuple[T, ...], _AsTuple()]
 """`Listed[X]`: the same, and the list may be empty. Use these for lists: strict models refuse a list for a tuple."""
+
+
+def _known_engine(name: str, info: ValidationInfo) -> str:
+    if (info.context or {}).get("check_engines"):
+        from edge_runtime.engines import engine_specs
+
+        if name not in engine_specs():
+            raise ValueError(f"unknown engine '{name}'{suggestion(name, engine_specs())}")
+    return name
+
+
+EngineName = Annotated[Text, AfterValidator(_known_engine)]
+"""The name of an engine. It must be known, though not installed, when the recipe is loaded."""
 
 _PATH_TEXT = (PlainSerializer(str, return_type=str), WithJsonSchema({"type": "string", "format": "path"}))
 InputFile = Annotated[Path, _path("file"), *_PATH_TEXT]

@@ -19,7 +19,7 @@ from pydantic import Field
 from compress.errors import EnvironmentProblem, StageError
 from compress.models.variant import FileVariant, Proof, TorchVariant, Variant
 from compress.recipe.nearest import suggestion
-from compress.recipe.types import Boolean, Duration, Fraction, Listed, PositiveInt, Text
+from compress.recipe.types import Boolean, Duration, EngineName, Fraction, Listed, PositiveInt, Text
 from compress.stages.protocol import StageContext, StageSettings
 
 if TYPE_CHECKING:  # settings are read without numpy and without an engine
@@ -38,7 +38,7 @@ class BenchmarkSettings(StageSettings):
     """What to measure. The time is bounded: `seconds` for each file, beside one pass over the test split."""
 
     baseline: Text | None = Field(None, description="the file to compare with; default: the first fp32 file")
-    engines: Listed[Text] = Field(
+    engines: Listed[EngineName] = Field(
         (), description="`litert`, `onnxruntime`, `openvino`, or a list; default: the target's engine for each format"
     )
     threads: PositiveInt = Field(1, description="threads of each engine")

@@ -14,6 +14,7 @@ from compress.recipe.types import (
     Boolean,
     ByteSize,
     Duration,
+    EngineName,
     Fraction,
     InputFile,
     InputFolder,
@@ -52,6 +53,7 @@ class TrainSettings(Settings):
     weights: InputFile | None = None
     label: str = ""
     accumulation: int = 1
+    pair: Annotated[tuple[int, ...], Field(min_length=2)] = (1, 2)
 
     @model_validator(mode="after")
     def _micro_batches_hold_a_sample(self) -> TrainSettings:
@@ -83,11 +85,12 @@ class DistillSettings(Settings):
 
 class ExportSettings(Settings):
     format: OneOrMany[Literal["onnx", "tflite"]] = ("onnx",)
-    precision: OneOrMany[Literal["fp32", "int8"]] = ("fp32",)
+    precision: OneOrMany[Literal["fp32", "int8", "int8-mixed"]] = ("fp32",)
 
 
 class BenchmarkSettings(Settings):
     baseline: Text | None = None
+    engines: Listed[EngineName] = ()
 
 
 class _Stage:

@@ -120,7 +120,23 @@ CASES = {
     ),
     "choice in a list": (
         [("[fp32, int8]", "[fp32, in8]")],
-        ["recipe.yaml:22:23: expected 'fp32' or 'int8', got 'in8'; did you mean 'int8'?"],
+        ["recipe.yaml:22:23: expected one of fp32, int8, int8-mixed, got 'in8'; did you mean 'int8'?"],
+    ),
+    "choice in place of a list": (
+        [("[fp32, int8]", "int9")],
+        ["recipe.yaml:22:16: expected one of fp32, int8, int8-mixed, got 'int9'; did you mean 'int8'?"],
+    ),
+    "list that is too short": (
+        [("epochs: 4", "epochs: 4\n    pair: [1]")],
+        ["recipe.yaml:11:11: expected at least 2 in the list, got a list"],
+    ),
+    "unknown engine": (
+        [("use: benchmark\n", "use: benchmark\n    engines: [litert, onnxruntme]\n")],
+        ["recipe.yaml:25:23: unknown engine 'onnxruntme'; did you mean 'onnxruntime'?"],
+    ),
+    "unknown engine of a gate": (
+        [("metric: accuracy, max: 1%", "metric: accuracy, max: 1%, engine: openvin")],
+        ["recipe.yaml:27:81: unknown engine 'openvin'; did you mean 'openvino'?"],
     ),
     "empty list": (
         [("[onnx, tflite]", "[]")],
