@@ -37,10 +37,10 @@ class SplitFolders(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
-    train: InputFolder
-    validation: InputFolder | None = None
-    calibration: InputFolder | None = None
-    test: InputFolder | None = None
+    train: InputFolder = Field(description="class folders of the train split")
+    validation: InputFolder | None = Field(None, description="class folders of the validation split; default: cut from train")
+    calibration: InputFolder | None = Field(None, description="class folders of the calibration split; default: cut from train")
+    test: InputFolder | None = Field(None, description="class folders of the test split; default: cut from train")
 
 
 class ImageFolderSettings(ImageDataSettings):
