@@ -38,8 +38,12 @@ class SplitFolders(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     train: InputFolder = Field(description="class folders of the train split")
-    validation: InputFolder | None = Field(None, description="class folders of the validation split; default: cut from train")
-    calibration: InputFolder | None = Field(None, description="class folders of the calibration split; default: cut from train")
+    validation: InputFolder | None = Field(
+        None, description="class folders of the validation split; default: cut from train"
+    )
+    calibration: InputFolder | None = Field(
+        None, description="class folders of the calibration split; default: cut from train"
+    )
     test: InputFolder | None = Field(None, description="class folders of the test split; default: cut from train")
 
 
