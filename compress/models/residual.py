@@ -27,16 +27,20 @@ class BasicBlock(nn.Module):
 
 
 class Residual(nn.Module):
-    """A 3x3 stem, three stages of basic blocks (the second and third at half the resolution), mean, linear."""
+    """A 3x3 stem, three stages of basic blocks (the second and third at half the resolution), mean, linear.
 
-    def __init__(self, blocks: Sequence[int], width: int, num_classes: int, in_channels: int) -> None:
+    With `stride` 2 the first stage halves the resolution too: a quarter of the MACs for the same parameters.
+    """
+
+    def __init__(self, blocks: Sequence[int], width: int, stride: int, num_classes: int, in_channels: int) -> None:
         super().__init__()
         self.conv = nn.Conv2d(in_channels, width, 3, 1, 1, bias=False)
         self.bn = nn.BatchNorm2d(width)
         layers, channels = [], width
         for stage, count in enumerate(blocks):
             for position in range(count):
-                layers.append(BasicBlock(channels, width << stage, 2 if stage and not position else 1))
+                first = 2 if stage else stride
+                layers.append(BasicBlock(channels, width << stage, 1 if position else first))
                 channels = width << stage
         self.blocks = nn.Sequential(*layers)
         self.classifier = nn.Linear(channels, num_classes)
@@ -50,7 +54,9 @@ class Residual(nn.Module):
         return self.classifier(features.mean((2, 3)))
 
 
-def residual(blocks: Sequence[int] | int = 3, width: int = 16, num_classes: int = 10, in_channels: int = 3) -> Residual:
+def residual(
+    blocks: Sequence[int] | int = 3, width: int = 16, stride: int = 1, num_classes: int = 10, in_channels: int = 3
+) -> Residual:
     """ResNet-(6 * blocks + 2): 3 blocks a stage give ResNet-20, 9 give ResNet-56."""
     counts = [blocks] if isinstance(blocks, int) else list(blocks)
-    return Residual(counts * 3 if len(counts) == 1 else counts, width, num_classes, in_channels)
+    return Residual(counts * 3 if len(counts) == 1 else counts, width, stride, num_classes, in_channels)
