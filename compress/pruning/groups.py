@@ -38,6 +38,12 @@ class ChannelGroup:
     def __len__(self) -> int:
         return len(self.channels)
 
+    def items_of(self, position: int) -> list[tuple[int, int]]:
+        """(channel of the group, index along the axis) of the member at this position."""
+        return [
+            (channel, index) for channel, own in enumerate(self.channels) for place, index in own if place == position
+        ]
+
     def step(self, multiple: int) -> int:
         """How many channels of each block go at a time, so that every layer keeps a multiple of `multiple`."""
         counts = [0] * len(self.members)

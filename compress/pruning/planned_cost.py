@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from compress.models.cost import Cost, count_macs, count_parameters, evaluating
-from compress.pruning.groups import Dimension
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-Axis = tuple[str, Dimension]
+Axis = tuple[str, str]
 """Module path (or path of a bare parameter) and channel axis."""
 
 
@@ -27,7 +26,7 @@ class _Tensor:
 
 @dataclass(frozen=True)
 class CostModel:
-    """Parameters are exact. Multiply-accumulates outside of convolutions and linear layers (attention) count as fixed."""
+    """Parameters are exact; multiply-accumulates outside of convolutions and linear layers (attention) stay."""
 
     tensors: tuple[_Tensor, ...]
     sizes: Mapping[Axis, int]
@@ -55,7 +54,7 @@ def cost_model(module: nn.Module, inputs: Tensor) -> CostModel:
             if id(parameter) in accounted:
                 continue
             accounted.add(id(parameter))
-            sizes.update({axis: size for axis, size in axes})
+            sizes.update(dict(axes))
             numbers = float(parameter.numel())
             for _, size in axes:
                 numbers /= size
@@ -101,7 +100,7 @@ def _axes(name: str, layer: Any) -> Iterator[tuple[Any, list[tuple[Axis, int]]]]
         for own, parameter in layer.named_parameters(recurse=False):
             path = f"{name}.{own}" if name else own
             # Axes of length one have no channels; of the others at most one is ever cut, the plan says which.
-            yield parameter, [((path, str(axis)), size) for axis, size in enumerate(parameter.shape) if size > 1]  # type: ignore[misc]
+            yield parameter, [((path, str(axis)), size) for axis, size in enumerate(parameter.shape) if size > 1]
 
 
 def _positions(module: nn.Module, inputs: Tensor) -> dict[str, int]:
