@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -56,22 +57,21 @@ def _entries(registry: Registry) -> Iterator[Entry]:
     yield _entry("recipe", "recipe", RecipeGrammar)
     yield _entry("stage", "(every stage)", StageGrammar)
     for name, stage in sorted(registry.stages.items()):
-        yield _entry("stage", name, stage.Settings, described_by=stage)
+        yield _entry("stage", name, stage.Settings, _module_summary(type(stage)))
     for name, task in sorted(registry.tasks.items()):
-        yield Entry("task", name, _first_sentence(type(task).__doc__), ())
+        yield Entry("task", name, _module_summary(type(task)) or _summary(type(task).__doc__), ())
     for name, settings in sorted(registry.model_sources.items()):
         yield _entry("model source", name, settings)
     for task in sorted(registry.data_sources):
         for name, settings in sorted(registry.data_sources[task].items()):
-            yield _entry("data source", name, settings)
+            yield _entry("data source", name, settings, _module_summary(settings))
     for name, settings in GATES.items():
         yield _entry("gate", name, settings)
 
 
-def _entry(kind: Kind, name: str, settings: type[BaseModel], described_by: Any = None) -> Entry:
+def _entry(kind: Kind, name: str, settings: type[BaseModel], summary: str = "") -> Entry:
     schema = settings.model_json_schema()
-    summary = _first_sentence(type(described_by).__doc__) if described_by is not None else ""
-    summary = summary or _first_sentence(settings.__doc__)
+    summary = summary or _summary(settings.__doc__)
     keys = tuple(key for key in _keys(schema, schema.get("$defs", {}), "", 0) if key.name != "source")
     return Entry(kind, name, summary, keys)
 
@@ -132,10 +132,13 @@ def _written(value: Any) -> str:
     return value if isinstance(value, str) and value else json.dumps(value)
 
 
-def _first_sentence(documentation: str | None) -> str:
-    paragraph = _flat((documentation or "").strip().split("\n\n")[0])
-    end = paragraph.find(". ")
-    return paragraph if end < 0 else paragraph[: end + 1]
+def _module_summary(thing: type) -> str:
+    """What the module of a stage, task or data source says: there is one file for each of them."""
+    return _summary(getattr(sys.modules.get(thing.__module__), "__doc__", None))
+
+
+def _summary(documentation: str | None) -> str:
+    return _flat((documentation or "").strip().split("\n\n")[0])
 
 
 def _flat(text: str) -> str:
