@@ -44,7 +44,7 @@ def open_teacher(
     module = module.to(device).eval().requires_grad_(False)
     validation = task.evaluate(module, data, "validation", batch_size, device)
     score = ", ".join(f"{name} {value:.2%}" for name, value in validation.items())
-    progress(f"teacher {variant.name}: validation {score}", fraction=0.0, **validation)
+    progress(f"teacher {variant.name}: validation {score}", **validation)
     return Teacher(variant.name, variant.digest, module, validation)
 
 
