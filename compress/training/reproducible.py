@@ -44,17 +44,20 @@ def reproducible(seed: int, device: str) -> Iterator[None]:
 
 
 def random_states(cuda: bool) -> dict[str, Any]:
-    """The global random states, in types that `torch.load(weights_only=True)` reads."""
+    """The global random states, as tensors and numbers, which `torch.load(weights_only=True)` reads."""
     import numpy as np
     import torch
 
     numpy_state = np.random.get_state(legacy=False)
     inner = numpy_state["state"]
+    version, words, gauss_next = random.getstate()
     return {
         "torch": torch.get_rng_state(),
         "cuda": torch.cuda.get_rng_state_all() if cuda else [],
-        "numpy": [inner["key"].tolist(), int(inner["pos"]), int(numpy_state["has_gauss"]), float(numpy_state["gauss"])],
-        "python": random.getstate(),
+        "numpy": torch.from_numpy(inner["key"].astype(np.int64)),
+        "numpy_rest": [int(inner["pos"]), int(numpy_state["has_gauss"]), float(numpy_state["gauss"])],
+        "python": torch.tensor(words),
+        "python_rest": [version, gauss_next],
     }
 
 
@@ -62,20 +65,18 @@ def restore_random_states(states: dict[str, Any]) -> None:
     import numpy as np
     import torch
 
-    key, position, has_gauss, gauss = states["numpy"]
     torch.set_rng_state(states["torch"])
     if states["cuda"]:
         torch.cuda.set_rng_state_all(states["cuda"])
-    np.random.set_state(("MT19937", np.array(key, np.uint32), position, has_gauss, gauss))
-    version, inner, gauss_next = states["python"]
-    random.setstate((version, tuple(inner), gauss_next))
+    np.random.set_state(("MT19937", states["numpy"].numpy().astype(np.uint32), *states["numpy_rest"]))
+    version, gauss_next = states["python_rest"]
+    random.setstate((version, tuple(states["python"].tolist()), gauss_next))
 
 
 @contextmanager
 def collector_paused() -> Iterator[None]:
     """Python's cycle collector would stop the loop at arbitrary steps; call `gc.collect()` where it suits."""
     enabled = gc.isenabled()
-    gc.collect()
     gc.freeze()
     gc.disable()
     try:
