@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from edge_runtime.contract import Contract, ImagePreprocess
 from export.errors import ConversionError
-
-Samples = NDArray[np.float32]
+from export.layout import Samples, torch_shape
 
 _SLACK = 1e-3
 """How far, as a share of the range of a channel, values may lie outside what the preprocessing can give."""
@@ -47,10 +46,7 @@ def value_limits(spec: ImagePreprocess) -> tuple[NDArray[np.float64], NDArray[np
 
 
 def _check_form(samples: Samples, contract: Contract, purpose: str) -> None:
-    spec = contract.inputs[0]
-    _, *wanted = spec.shape
-    if spec.layout == "NHWC":
-        wanted = [wanted[2], wanted[0], wanted[1]]
+    _, *wanted = torch_shape(contract)
     if samples.dtype != np.float32:
         raise _refused(purpose, f"expected float32 samples, got {samples.dtype}")
     if list(samples.shape[1:]) != wanted:

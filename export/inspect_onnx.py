@@ -11,6 +11,40 @@ from onnx import ModelProto, NodeProto, TensorProto, shape_inference
 
 from export.graph import Domain, Graph, Operator, Weight
 
+INT8_OPERATORS = frozenset(
+    {
+        "Conv",
+        "Gemm",
+        "MatMul",
+        "Add",
+        "Mul",
+        "Relu",
+        "Clip",
+        "LeakyRelu",
+        "Sigmoid",
+        "Softmax",
+        "MaxPool",
+        "AveragePool",
+        "GlobalAveragePool",
+        "Concat",
+        "Split",
+        "Slice",
+        "Pad",
+        "Resize",
+        "Where",
+        "Gather",
+        "Reshape",
+        "Flatten",
+        "Squeeze",
+        "Unsqueeze",
+        "Transpose",
+    }
+)
+"""What ONNX Runtime computes on INT8 operands on a CPU, or passes INT8 through, when it stands between Q/DQ nodes.
+
+Others compute on floats even there: conversions around them would cost and gain nothing, so they are left float.
+"""
+
 _BYTE = (TensorProto.INT8, TensorProto.UINT8)
 _REAL = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE)
 _CONVERSIONS = {"QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "Cast"}
@@ -95,8 +129,8 @@ def _domain(node: NodeProto, names: _Names) -> Domain:
     if not operands and not results:
         stored = [names.tensors[name].type for name in node.input if name in names.tensors]
         return "int8" if any(kind in _BYTE for kind in stored) else "other"
-    inside = all(_dequantized(name, names) for name in operands)
-    return "int8" if inside and all(_quantized(name, names) for name in results) else "float"
+    inside = all(_dequantized(name, names) for name in operands) and all(_quantized(name, names) for name in results)
+    return "int8" if inside and node.op_type in INT8_OPERATORS else "float"
 
 
 def _dequantized(name: str, names: _Names) -> bool:

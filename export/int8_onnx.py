@@ -18,6 +18,7 @@ from onnxruntime.quantization.calibrate import CalibrationMethod, TensorsData
 from onnxruntime.quantization.qdq_quantizer import QDQQuantizer
 
 from edge_runtime.engines.onnx_file import QUANTIZATION_KEY
+from export.inspect_onnx import INT8_OPERATORS
 from export.request import IODType
 from export.targets import Target
 
@@ -27,36 +28,6 @@ DYNAMIC_SCHEME = "u8u8 per-tensor dynamic"
 
 _TYPES = {"int8": QuantType.QInt8, "uint8": QuantType.QUInt8}
 _STORED = {"int8": TensorProto.INT8, "uint8": TensorProto.UINT8}
-# What ONNX Runtime computes on INT8 operands on a CPU, and what passes INT8 through. Other operators stay float:
-# conversions around them would cost and gain nothing.
-_QUANTIZED = (
-    "Conv",
-    "ConvTranspose",
-    "Gemm",
-    "MatMul",
-    "Add",
-    "Mul",
-    "Relu",
-    "Clip",
-    "LeakyRelu",
-    "Sigmoid",
-    "Softmax",
-    "MaxPool",
-    "AveragePool",
-    "GlobalAveragePool",
-    "Concat",
-    "Split",
-    "Slice",
-    "Pad",
-    "Resize",
-    "Where",
-    "Gather",
-    "Reshape",
-    "Flatten",
-    "Squeeze",
-    "Unsqueeze",
-    "Transpose",
-)
 
 
 @dataclass(frozen=True)
@@ -91,7 +62,7 @@ def to_int8(model: ModelProto, inputs: Iterable[NDArray[np.float32]], target: Ta
         tensors_range=TensorsData(CalibrationMethod.MinMax, dict(ranges)),
         nodes_to_quantize=[],
         nodes_to_exclude=[],
-        op_types_to_quantize=list(_QUANTIZED),
+        op_types_to_quantize=sorted(INT8_OPERATORS),
         extra_options={},
     )
     quantizer.quantize_model()

@@ -94,8 +94,11 @@ def measure_ranges(model: bytes, inputs: Iterable[dict[str, NDArray[np.float32]]
 def _bounded(ranges: Ranges, model: bytes) -> Ranges:
     """Replaces the infinite ranges of padding by those of what is padded: max pooling pads with minus infinity."""
     result = dict(ranges)
-    graph = schema.ModelT.InitFromPackedBuf(model, 0).subgraphs[0]
+    parsed = schema.ModelT.InitFromPackedBuf(model, 0)
+    graph = parsed.subgraphs[0]
     for operator in graph.operators:
+        if parsed.operatorCodes[operator.opcodeIndex].builtinCode != schema.BuiltinOperator.PADV2:
+            continue
         source, *_ = (graph.tensors[index].name.decode() for index in operator.inputs)
         for index in operator.outputs:
             name = graph.tensors[index].name.decode()
@@ -131,12 +134,14 @@ def _with_uint8(model: bytes, inputs: bool, outputs: bool) -> bytes:
         for index in list(graph.inputs):
             outer = _uint8_twin(graph, int(index))
             graph.operators.insert(0, _operator(conversion, outer, int(index)))
-            _repoint(graph.inputs, parsed.signatureDefs, "inputs", int(index), outer)
+            graph.inputs = [outer if other == index else other for other in graph.inputs]
+            _repoint(parsed.signatureDefs, "inputs", int(index), outer)
     if outputs:
         for index in list(graph.outputs):
             outer = _uint8_twin(graph, int(index))
             graph.operators.append(_operator(conversion, int(index), outer))
-            _repoint(graph.outputs, parsed.signatureDefs, "outputs", int(index), outer)
+            graph.outputs = [outer if other == index else other for other in graph.outputs]
+            _repoint(parsed.signatureDefs, "outputs", int(index), outer)
     return bytes(flatbuffer_utils.convert_object_to_bytearray(parsed))
 
 
@@ -157,10 +162,7 @@ def _operator(code: int, source: int, output: int) -> Any:
     return operator
 
 
-def _repoint(indices: Any, signatures: Any, kind: str, old: int, new: int) -> None:
-    for position, index in enumerate(indices):
-        if index == old:
-            indices[position] = new
+def _repoint(signatures: Any, kind: str, old: int, new: int) -> None:
     for signature in signatures or ():
         for entry in getattr(signature, kind):
             if entry.tensorIndex == old:

@@ -8,14 +8,12 @@ from typing import cast
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from edge_runtime.contract import Contract
+from edge_runtime.contract import Contract, InputContract, OutputContract
 from export.errors import ConversionError
+from export.layout import Samples
 from export.request import ModuleSource
-
-Samples = NDArray[np.float32]
 
 
 class Interface(nn.Module):
@@ -56,7 +54,8 @@ def check_contract(contract: Contract) -> None:
         raise ConversionError(
             f"expected a model with one input, the contract has {len(contract.inputs)}", "bad-request"
         )
-    for tensor in (*contract.inputs, *contract.outputs):
+    tensors: list[InputContract | OutputContract] = [*contract.inputs, *contract.outputs]
+    for tensor in tensors:
         if tensor.dtype != "float32":
             raise ConversionError(f"contract: '{tensor.name}' has to be float32, got {tensor.dtype}", "bad-request")
     if contract.inputs[0].shape[0] != 1:
@@ -64,23 +63,6 @@ def check_contract(contract: Contract) -> None:
             f"contract: files are made for batch 1, '{contract.inputs[0].name}' has {list(contract.inputs[0].shape)}",
             "bad-request",
         )
-
-
-def torch_shape(contract: Contract) -> tuple[int, ...]:
-    """The shape that the torch module takes: NCHW whatever the file's layout."""
-    spec = contract.inputs[0]
-    if spec.layout != "NHWC":
-        return spec.shape
-    batch, height, width, channels = spec.shape
-    return batch, channels, height, width
-
-
-def file_input(contract: Contract, sample: Samples) -> Samples:
-    """One sample (C, H, W) as the file takes it, float32, with batch, contiguous."""
-    batch = sample[None]
-    if contract.inputs[0].layout == "NHWC":
-        batch = batch.transpose(0, 2, 3, 1)
-    return np.ascontiguousarray(batch, dtype=np.float32)
 
 
 def reference_outputs(module: nn.Module, contract: Contract, samples: Samples) -> list[Samples]:

@@ -17,11 +17,12 @@ from edge_runtime import contract as contracts
 from edge_runtime.contract import Contract
 from edge_runtime.files import write_atomically
 from export import fold
-from export.calibration import Samples, open_samples
+from export.calibration import open_samples
 from export.errors import ConversionError
 from export.graph import summarize
 from export.inspect import read_graph, require_int8
-from export.module import check_contract, file_input, load_module, reference_outputs
+from export.layout import Samples, file_input
+from export.module import check_contract, load_module, reference_outputs
 from export.parity import compare, run_file
 from export.request import ConversionRequest, ConvertedFile, Format, Precision
 from export.targets import Target, resolve_target

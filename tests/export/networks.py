@@ -1,4 +1,4 @@
-"""Factories that converter processes call by name: a tiny network with every layer that matters, and misbehaving ones."""
+"""Factories that converter processes call by name: a tiny network with the layers that matter, and misbehaving ones."""
 
 from __future__ import annotations
 
