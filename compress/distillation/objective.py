@@ -1,10 +1,11 @@
-"""The loss of a student that learns from a teacher's outputs (Hinton, Vinyals, Dean 2015)."""
+"""The loss of a student that learns from a teacher's outputs (Hinton et al. 2015)."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from compress.distillation.teacher_outputs import TeacherOutputs
+from compress.distillation.settings import DistillationSettings
 from compress.tasks.protocol import Batch, Task
 from compress.training.run import Objective
 
@@ -13,15 +14,14 @@ if TYPE_CHECKING:
 
 
 def distillation_objective(
-    task: Task, teacher: TeacherOutputs, *, temperature: float, alpha: float, label_smoothing: float = 0.0
+    task: Task, outputs: Callable[[Batch], Tensor], settings: DistillationSettings, label_smoothing: float
 ) -> Objective:
-    """`alpha` times the soft-target loss (already times temperature squared) plus `1 - alpha` times the task's loss."""
+    """alpha * distillation loss + (1 - alpha) * the task's loss, for `compress.training.loop.train`."""
 
     def objective(model: nn.Module, batch: Batch) -> Tensor:
-        outputs = model(batch.inputs)
-        soft = task.distillation_loss(outputs, teacher.for_batch(batch), temperature)
-        if alpha == 1:
-            return soft
-        return alpha * soft + (1 - alpha) * task.loss(outputs, batch.targets, label_smoothing)
+        predicted = model(batch.inputs)
+        soft = task.distillation_loss(predicted, outputs(batch), settings.temperature)
+        hard = task.loss(predicted, batch.targets, label_smoothing)
+        return settings.alpha * soft + (1 - settings.alpha) * hard
 
     return objective

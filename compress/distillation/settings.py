@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from compress.recipe.types import Fraction, PositiveFloat
+from compress.recipe.types import Boolean, Fraction, PositiveFloat
 
 
 class DistillationSettings(BaseModel):
@@ -13,4 +13,7 @@ class DistillationSettings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     temperature: PositiveFloat = Field(4.0, description="softens the outputs of both (Hinton et al. 2015)")
-    alpha: Fraction = Field(0.9, description="share of the teacher in the loss; the rest is the labels'")
+    alpha: Fraction = Field(0.7, description="share of the teacher in the loss; the rest is the labels'")
+    keep_outputs: Boolean = Field(
+        True, description="keep the teacher's outputs by sample and augmentation, for later epochs and runs"
+    )

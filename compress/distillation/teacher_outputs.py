@@ -1,137 +1,106 @@
-"""Outputs of a teacher, computed once for each sample and augmentation, kept on disk and reused by later runs.
-
-Each process appends records to a log of its own, so that a killed run loses nothing and two runs at once do not
-disturb each other; every log that is there when the outputs are opened is read. An incomplete last record, left by a
-kill in the middle of a write, is passed over. Outputs are computed in chunks of one fixed size, so that a sample's
-output does not depend on which other samples came with it.
-"""
+"""A teacher's outputs for training batches: computed once, without a graph, and kept in the store."""
 
 from __future__ import annotations
 
-import errno
 import hashlib
-import os
-import uuid
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import torch
-
-from compress.tasks.protocol import Batch
+from compress.distillation.store import OutputStore
+from compress.distillation.teacher import Teacher
+from compress.tasks.protocol import Batch, DataSet
+from compress.training.settings import TrainingSettings
 
 if TYPE_CHECKING:
-    from torch import Tensor, nn
+    from torch import Tensor
 
-_CHUNK = 64
-"""Samples of one forward pass of the teacher; a smaller rest is filled up with zeros."""
-
-
-@dataclass
-class OutputLog:
-    """One append-only file of records: sample id, augmentation id, output (classes,) float32."""
-
-    path: Path
-    record: np.dtype[Any]
-    rows: np.ndarray[Any, Any] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.refresh()
-
-    def refresh(self) -> None:
-        """Maps the complete records that the file has by now."""
-        complete = self.path.stat().st_size // self.record.itemsize if self.path.exists() else 0
-        self.rows = np.memmap(self.path, self.record, "r", shape=(complete,)) if complete else np.empty(0, self.record)
+_PLAIN_BATCH = 256
 
 
 class TeacherOutputs:
-    """`for_batch` gives the teacher's outputs of a batch, from disk where they are known.
+    """The teacher's outputs (B, K) for a training batch, from the store or computed and stored.
 
-    Outputs belong to `teacher_digest` and `data_digest`; the latter covers samples, preprocessing and augmentation.
-    With `keep=False` nothing is read or written, and every batch is computed.
+    Outputs depend, in the last bits, on the batch that they are computed in. So that a run gives the same weights
+    whether the store was full or empty, samples as they are (augmentation id 0) are computed once for all runs, in the
+    order of the manifest, and augmented ones once for each order of batches. `computed` and `reused` count samples.
     """
 
     def __init__(
         self,
-        teacher: nn.Module,
-        outputs: int,
+        teacher: Teacher,
+        data: DataSet,
+        settings: TrainingSettings,
         *,
-        folder: Path,
-        teacher_digest: str,
-        data_digest: str,
+        seed: int,
         device: str,
+        folder: Path,
         keep: bool = True,
     ) -> None:
-        self._teacher = teacher.eval().requires_grad_(False).to(device)
-        self._device = device
-        self._keep = keep
-        self._record = np.dtype([("sample", "<i8"), ("augmentation", "<i8"), ("output", "<f4", (outputs,))])
-        key = hashlib.sha256(f"{teacher_digest}\n{data_digest}\n{outputs}\n{device}".encode()).hexdigest()
-        self._folder = folder / "teacher-outputs" / key
-        self._index: dict[tuple[int, int], tuple[int, int]] = {}
-        self._logs: list[OutputLog] = []
-        self.computed = 0
-        """Outputs that the teacher was run for."""
-        self.reused = 0
-        """Outputs that were known."""
+        """`settings` and `seed` are those of the training run. With `keep=False` every batch is computed."""
+        self.teacher, self.data, self.device = teacher, data, device
+        self.computed = self.reused = 0
+        self.plain: OutputStore | None = None
+        self.augmented: OutputStore | None = None
         if keep:
-            self._open()
+            self._open(settings, seed, folder)
 
-    def _open(self) -> None:
-        self._folder.mkdir(parents=True, exist_ok=True)
-        for path in sorted(self._folder.glob("*.log")):
-            log = OutputLog(path, self._record)
-            self._logs.append(log)
-            number = len(self._logs) - 1
-            for row, (sample, augmentation) in enumerate(
-                zip(log.rows["sample"].tolist(), log.rows["augmentation"].tolist(), strict=True)
-            ):
-                self._index.setdefault((sample, augmentation), (number, row))
-        own = self._folder / f"{uuid.uuid4().hex}.log"
-        self._logs.append(OutputLog(own, self._record))
+    def _open(self, settings: TrainingSettings, seed: int, folder: Path) -> None:
+        first = next(iter(self.data.training_batches(settings.batch_size, seed, 0)))
+        as_is = next(iter(self.data.evaluation_batches("train", _PLAIN_BATCH)))
+        width = self._compute(as_is).shape[1]
+        order = [seed, settings.batch_size, settings.accumulation, self.device]
+        self.augmented = OutputStore(folder / self._key("augmented", first, order), width)
+        if not first.augmentation_ids.any():  # most samples come as they are
+            self.plain = OutputStore(folder / self._key("plain", as_is, [self.device]), width)
+            for batch in self.data.evaluation_batches("train", _PLAIN_BATCH):
+                self._outputs(self.plain, batch)
+        self.reused = 0
 
-    def for_batch(self, batch: Batch) -> Tensor:
-        """Outputs (B, classes) float32 on the device, without a graph."""
-        keys = list(zip(batch.sample_ids.tolist(), batch.augmentation_ids.tolist(), strict=True))
-        missing = [position for position, key in enumerate(keys) if key not in self._index]
-        self.computed += len(missing)
-        self.reused += len(keys) - len(missing)
-        if len(missing) == len(keys) and not self._keep:
-            return self._forward(batch.inputs)
-        if missing:
-            outputs = self._forward(batch.inputs[missing])
-            self._append([keys[position] for position in missing], outputs.cpu().numpy())
-        return torch.from_numpy(np.stack([self._read(key) for key in keys])).to(self._device)
+    def _key(self, kind: str, batch: Batch, order: list[Any]) -> str:
+        """Names a set of outputs; the inputs of one batch stand for preprocessing, augmentation and order."""
+        import numpy as np
 
-    def _append(self, keys: list[tuple[int, int]], outputs: np.ndarray[Any, Any]) -> None:
-        log = self._logs[-1]
-        records = np.empty(len(keys), self._record)
-        records["sample"] = [sample for sample, _ in keys]
-        records["augmentation"] = [augmentation for _, augmentation in keys]
-        records["output"] = outputs
-        known = len(log.rows)
-        with log.path.open("ab", buffering=0) as file:
-            content = records.tobytes()
-            if file.write(content) != len(content):
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(log.path))
-        log.refresh()
-        for offset, key in enumerate(keys):
-            self._index.setdefault(key, (len(self._logs) - 1, known + offset))
+        inputs = hashlib.sha256(np.ascontiguousarray(batch.inputs.numpy()).tobytes()).hexdigest()
+        ids = hashlib.sha256(batch.sample_ids.tobytes() + batch.augmentation_ids.tobytes()).hexdigest()
+        content = json.dumps([kind, self.teacher.digest, self.data.digest, inputs, ids, order])
+        return f"{kind}-{hashlib.sha256(content.encode()).hexdigest()}"
 
-    def _read(self, key: tuple[int, int]) -> np.ndarray[Any, Any]:
-        number, row = self._index[key]
-        output: np.ndarray[Any, Any] = self._logs[number].rows["output"][row]
-        return output
+    def __call__(self, batch: Batch) -> Tensor:
+        """(B, K) float32 on the device, in the order of the batch; no graph hangs on it."""
+        import numpy as np
+        import torch
 
-    @torch.no_grad()
-    def _forward(self, inputs: Tensor) -> Tensor:
-        return torch.cat(list(self._chunks(inputs)))
+        as_is = batch.augmentation_ids == 0
+        if self.augmented is None:
+            values = self._compute(batch)
+        elif self.plain is not None and as_is.all():
+            values = self._outputs(self.plain, batch)
+        else:
+            values = self._outputs(self.augmented, batch)
+            if self.plain is not None and as_is.any():
+                kept, known = self.plain.get(batch.sample_ids, batch.augmentation_ids)
+                values = np.where((as_is & known)[:, None], kept, values)
+        return torch.from_numpy(values).to(self.device)
 
-    def _chunks(self, inputs: Tensor) -> Iterator[Tensor]:
-        for start in range(0, len(inputs), _CHUNK):
-            chunk = inputs[start : start + _CHUNK]
-            filled = torch.zeros((_CHUNK, *chunk.shape[1:]), dtype=chunk.dtype, device=self._device)
-            filled[: len(chunk)] = chunk
-            yield self._teacher(filled)[: len(chunk)].float()
+    def _outputs(self, store: OutputStore, batch: Batch) -> Any:
+        """(B, K) float32; computes and stores what is missing."""
+        import numpy as np
+
+        values, known = store.get(batch.sample_ids, batch.augmentation_ids)
+        self.reused += int(known.sum())
+        if known.all():
+            return values
+        # The whole batch, because the outputs of a part could differ from it in the last bits.
+        fresh = self._compute(batch)
+        missing = ~known
+        store.add(batch.sample_ids[missing], batch.augmentation_ids[missing], fresh[missing])
+        self.computed += int(missing.sum())
+        return np.where(known[:, None], values, fresh)
+
+    def _compute(self, batch: Batch) -> Any:
+        import torch
+
+        device_type = self.device.partition(":")[0]
+        with torch.inference_mode(), torch.autocast(device_type, enabled=False):
+            return self.teacher.module(batch.inputs.to(self.device)).float().cpu().numpy()

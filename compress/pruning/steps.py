@@ -12,7 +12,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from compress.distillation.teacher import TeacherOutputs, distillation_objective, open_teacher
+from compress.distillation.objective import distillation_objective
+from compress.distillation.teacher import open_teacher
+from compress.distillation.teacher_outputs import TeacherOutputs
 from compress.models.cost import Cost
 from compress.models.network import Network
 from compress.models.saved import load_model, read_architecture, save_model
@@ -200,7 +202,15 @@ def _recover(
         teacher = open_teacher(
             parent, around.task, around.data, settings.evaluation_batch_size, around.device, around.progress
         )
-        outputs = TeacherOutputs(teacher, around.data, settings, seed, around.device, around.shared / "teacher")
+        outputs = TeacherOutputs(
+            teacher,
+            around.data,
+            settings,
+            seed=seed,
+            device=around.device,
+            folder=around.shared / "teacher-outputs",
+            keep=settings.keep_outputs,
+        )
         objective = distillation_objective(around.task, outputs, settings, settings.label_smoothing)
     return train(
         network.module,

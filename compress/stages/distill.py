@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from pydantic import ConfigDict, Field, model_validator
 
@@ -15,6 +15,9 @@ from compress.recipe.model_reference import ModelReference
 from compress.recipe.types import InputFile, Text
 from compress.stages.protocol import StageContext, StageSettings
 from compress.training.settings import TrainingSettings
+
+if TYPE_CHECKING:
+    from compress.models.network import Network
 
 
 class DistillSettings(StageSettings, TrainingSettings, DistillationSettings):
@@ -57,32 +60,41 @@ class DistillStage:
     ) -> tuple[TorchVariant, ...]:
         """Raises StageError when the teacher is a file, teacher or student do not fit the data, or the loss is no
         longer finite."""
-        from compress.distillation.teacher import TeacherOutputs, distillation_objective, open_teacher
-        from compress.models.network import check_contract, new_network, parent_network, save_variant
+        from compress.distillation.objective import distillation_objective
+        from compress.distillation.teacher import open_teacher
+        from compress.distillation.teacher_outputs import TeacherOutputs
+        from compress.models.network import check_contract, save_variant
         from compress.training.loop import train
 
-        task, data, (parent,) = context.task, context.data, parents
+        task, data = context.task, context.data
         contract = task.contract(data)
-        variant = context.variants[settings.teacher]
-        if not isinstance(variant, TorchVariant) or not isinstance(parent, TorchVariant):
-            raise StageError(f"the teacher '{settings.teacher}' is no torch model; name the variant it was made from")
-        if settings.model is not None:
-            network = new_network(
-                settings.model, task.model_arguments(data), seed=context.seed, weights=settings.weights
-            )
-            check_contract(network.module, contract)
-        else:
-            network = parent_network(parent)
-        teacher = open_teacher(variant, task, data, settings.evaluation_batch_size, context.device, context.progress)
-        outputs = TeacherOutputs(teacher, data, settings, context.seed, context.device, context.shared / "teacher")
+        teacher = open_teacher(
+            context.variants[settings.teacher],
+            task,
+            data,
+            settings.evaluation_batch_size,
+            context.device,
+            context.progress,
+        )
+        student = _student(parents, settings, context)
+        check_contract(student.module, contract)
+        outputs = TeacherOutputs(
+            teacher,
+            data,
+            settings,
+            seed=context.seed,
+            device=context.device,
+            folder=context.shared / "teacher-outputs",
+            keep=settings.keep_outputs,
+        )
         result = train(
-            network.module,
+            student.module,
             task,
             data,
             settings,
             seed=context.seed,
             device=context.device,
-            work=context.work,
+            work=context.work / "student",
             progress=context.progress,
             objective=distillation_objective(task, outputs, settings, settings.label_smoothing),
         )
@@ -93,16 +105,36 @@ class DistillStage:
             "seconds": round(result.seconds, 3),
             "history": [asdict(record) for record in result.history],
         }
-        student = save_variant(
-            network,
+        variant = save_variant(
+            student,
             name=context.names[0],
             directory=context.output,
             contract=contract,
-            lineage=(*parent.lineage, parent.name),
+            lineage=_lineage(parents, settings),
             validation=result.validation,
             notes=notes,
         )
-        return (student,)
+        return (variant,)
+
+
+def _student(parents: Sequence[Variant], settings: DistillSettings, context: StageContext) -> Network:
+    from compress.models.network import new_network, parent_network
+
+    if settings.model is not None:
+        arguments = context.task.model_arguments(context.data)
+        return new_network(settings.model, arguments, seed=context.seed, weights=settings.weights)
+    (parent,) = parents
+    if not isinstance(parent, TorchVariant):
+        raise StageError(f"only a torch model can be a student, '{parent.name}' is none")
+    return parent_network(parent)
+
+
+def _lineage(parents: Sequence[Variant], settings: DistillSettings) -> tuple[str, ...]:
+    """Where the student comes from; a new one comes from its teacher alone."""
+    if settings.model is not None:
+        return (settings.teacher,)
+    (parent,) = parents
+    return (*parent.lineage, parent.name)
 
 
 STAGE = DistillStage()
