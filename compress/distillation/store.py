@@ -7,6 +7,7 @@ that nothing half-written by a killed process is ever used. Files are read throu
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 from pathlib import Path
@@ -97,8 +98,10 @@ class OutputStore:
         rows["key"] = _keys(sample_ids, augmentation_ids)
         rows["values"] = values
         rows["check"] = _checksum(rows["key"], rows["values"])
+        content = rows.tobytes()
         with self._own.open("ab", buffering=0) as file:
-            file.write(rows.tobytes())
+            if file.write(content) != len(content):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._own))
         for key, value in zip(rows["key"].tolist(), rows["values"], strict=True):
             self._recent[key] = value
         if len(self._recent) >= _MAP_AFTER:

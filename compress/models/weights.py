@@ -97,7 +97,7 @@ def load_state(module: nn.Module, state: Mapping[str, Tensor], path: Path) -> No
     """
     wanted = module.state_dict()
     missing = [name for name in wanted if name not in state]
-    unexpected = [name for name in state if name not in wanted]
+    unexpected = sorted(name for name in state if name not in wanted)
     shapes = [name for name in wanted if name in state and wanted[name].shape != state[name].shape]
     if missing or unexpected or shapes:
         problems = [f"the weights in {path} do not fit the network:"]

@@ -35,6 +35,9 @@ class Sparsity(TrainingSettings):
         description="group_lasso: norm of all weights of a channel; bn_l1: scales of batch normalizations"
     )
     strength: PositiveFloat = Field(1e-4, description="weight of the penalty in the loss")
+    keep: Literal["best", "last"] = Field(
+        "last", description="weights of the last epoch, when the penalty has done its work, or of the best on validation"
+    )
 
 
 class Recovery(TrainingSettings, DistillationSettings):

@@ -1,106 +1,98 @@
+"""A teacher's outputs: right, without a graph, computed once for a sample and augmentation."""
+
 from __future__ import annotations
 
-from pathlib import Path
-
-import numpy as np
 import pytest
 import torch
-from torch import nn
 
+from compress.distillation.teacher import Teacher
 from compress.distillation.teacher_outputs import TeacherOutputs
-from compress.tasks.protocol import Batch
-from tests.nets import residual
+from compress.training.settings import TrainingSettings
+from tests.toy import ToyData, network
+
+SETTINGS = TrainingSettings(epochs=1, batch_size=32)
 
 
-class Counting(nn.Module):
-    """A network that counts its forward passes."""
-
-    def __init__(self) -> None:
+class Counting(torch.nn.Module):
+    def __init__(self):
         super().__init__()
-        torch.manual_seed(0)
-        self.net = residual(num_classes=4)
-        self.calls = 0
+        self.net = network("plain").module.eval()
+        self.samples = 0
 
-    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
-        self.calls += 1
+    def forward(self, inputs):
+        self.samples += len(inputs)
+        assert not torch.is_grad_enabled() or torch.is_inference_mode_enabled()
         return self.net(inputs)
 
 
-def batch(ids: list[int], augmentation: int = 0) -> Batch:
-    """The image of a sample is a function of its id."""
-    inputs = torch.stack([torch.from_numpy(np.random.default_rng(i).normal(size=(3, 16, 16))).float() for i in ids])
-    numbers = np.array(ids, np.int64)
-    return Batch(inputs, torch.zeros(len(ids), dtype=torch.int64), numbers, np.full(len(ids), augmentation, np.int64))
+@pytest.fixture
+def teacher():
+    return Teacher("teacher", "digest", Counting().eval(), {})
 
 
-def opened(folder: Path, teacher: nn.Module, data: str = "data", keep: bool = True) -> TeacherOutputs:
-    return TeacherOutputs(
-        teacher, 4, folder=folder, teacher_digest="teacher", data_digest=data, device="cpu", keep=keep
-    )
+def opened(teacher, data, folder, settings=SETTINGS, seed=1, **options):
+    return TeacherOutputs(teacher, data, settings, seed=seed, device="cpu", folder=folder, **options)
 
 
-def test_outputs_are_the_teachers(tmp_path: Path) -> None:
-    teacher = Counting().eval()
-    found = opened(tmp_path, teacher).for_batch(batch([3, 1, 2]))
-    with torch.inference_mode():
-        expected = teacher.net(batch([3, 1, 2]).inputs)
-    torch.testing.assert_close(found, expected)
-    assert not found.requires_grad
+def epoch(outputs, data, number=0, seed=1, batch_size=32):
+    return [(batch, outputs(batch)) for batch in data.training_batches(batch_size, seed, number)]
 
 
-def test_a_known_output_is_not_computed_again_in_this_run_or_a_later_one(tmp_path: Path) -> None:
-    teacher = Counting()
-    outputs = opened(tmp_path, teacher)
-    first = outputs.for_batch(batch([1, 2, 3]))
-    again = outputs.for_batch(batch([3, 2, 1]))
-    assert teacher.calls == 1
-    assert torch.equal(again, first.flip(0))
-    later = opened(tmp_path, teacher)
-    assert torch.equal(later.for_batch(batch([1, 2, 3])), first)
-    assert teacher.calls == 1
-    assert (later.computed, later.reused) == (0, 3)
+@pytest.mark.parametrize("augmented", [False, True])
+@pytest.mark.parametrize("keep", [False, True])
+def test_outputs_are_the_teachers_in_the_order_of_the_batch(teacher, tmp_path, augmented, keep):
+    data = ToyData(augmented=augmented)
+    outputs = opened(teacher, data, tmp_path, keep=keep)
+    for number in range(2):
+        for batch, found in epoch(outputs, data, number):
+            torch.testing.assert_close(found, teacher.module.net(batch.inputs).detach())
+            assert not found.requires_grad
+            assert not found.is_inference()
 
 
-@pytest.mark.parametrize("other", ["augmentation", "data"])
-def test_another_augmentation_or_data_set_is_computed(tmp_path: Path, other: str) -> None:
-    teacher = Counting()
-    opened(tmp_path, teacher).for_batch(batch([1]))
-    changed = opened(tmp_path, teacher, data="other" if other == "data" else "data")
-    changed.for_batch(batch([1], augmentation=1 if other == "augmentation" else 0))
-    assert teacher.calls == 2
+def test_samples_as_they_are_are_computed_once_for_all_epochs_seeds_and_batch_sizes(teacher, tmp_path):
+    data = ToyData()
+    outputs = opened(teacher, data, tmp_path)
+    assert outputs.computed == 96
+    before = teacher.module.samples
+    first = dict(zip(range(96), [None] * 96, strict=True))
+    for batch, found in epoch(outputs, data) + epoch(outputs, data, 1):
+        for sample, row in zip(batch.sample_ids.tolist(), found, strict=True):
+            assert first[sample] is None or torch.equal(first[sample], row)
+            first[sample] = row
+    other = opened(teacher, data, tmp_path, TrainingSettings(epochs=1, batch_size=16), seed=9)
+    epoch(other, data, seed=9, batch_size=16)
+    assert other.computed == 0
+    assert other.reused == 96
+    assert teacher.module.samples - before == 96  # to find out how wide the outputs are
 
 
-def test_an_output_does_not_depend_on_the_batch_around_it(tmp_path: Path) -> None:
-    """A rerun after a kill finds some outputs and computes others: it must end bit-equal all the same."""
-    teacher = Counting()
-    ids = list(range(100))
-    whole = opened(tmp_path / "a", teacher).for_batch(batch(ids))
-    parts = opened(tmp_path / "b", teacher)
-    for some in (ids[60:70], ids[:5], ids[97:], ids[20:60:7]):
-        assert torch.equal(parts.for_batch(batch(some)), whole[some])
+def test_each_augmentation_is_computed_once(teacher, tmp_path):
+    data = ToyData(augmented=True)
+    outputs = opened(teacher, data, tmp_path)
+    for number in range(4):  # mirrored in every other epoch
+        epoch(outputs, data, number)
+    assert outputs.computed == 2 * 96
+    assert outputs.reused == 2 * 96
+    assert opened(teacher, data, tmp_path).computed == 0
 
 
-def test_a_record_cut_by_a_kill_is_passed_over(tmp_path: Path) -> None:
-    teacher = Counting()
-    first = opened(tmp_path, teacher).for_batch(batch([1, 2]))
-    (log,) = tmp_path.rglob("*.log")
-    log.write_bytes(log.read_bytes()[:-3])
-    later = opened(tmp_path, teacher)
-    assert torch.equal(later.for_batch(batch([1, 2])), first)
-    assert (later.computed, later.reused) == (1, 1)
+@pytest.mark.parametrize("difference", ["teacher", "data", "preprocessing"])
+def test_outputs_of_another_teacher_data_set_or_preprocessing_are_not_used(teacher, tmp_path, difference):
+    opened(teacher, ToyData(), tmp_path)
+    data = ToyData(digest="other" if difference == "data" else "toy")
+    if difference == "preprocessing":
+        data.inputs = data.inputs * 2
+    if difference == "teacher":
+        teacher = Teacher("teacher", "other digest", teacher.module, {})
+    assert opened(teacher, data, tmp_path).computed == 96
 
 
-def test_two_runs_at_once_do_not_disturb_each_other(tmp_path: Path) -> None:
-    teacher = Counting()
-    one, other = opened(tmp_path, teacher), opened(tmp_path, teacher)
-    first = one.for_batch(batch([1, 2]))
-    assert torch.equal(other.for_batch(batch([2, 1])), first.flip(0))
-    assert opened(tmp_path, teacher).for_batch(batch([1, 2])).equal(first)
-
-
-def test_nothing_is_written_when_outputs_are_not_kept(tmp_path: Path) -> None:
-    outputs = opened(tmp_path, Counting(), keep=False)
-    outputs.for_batch(batch([1]))
-    outputs.for_batch(batch([1]))
-    assert outputs.computed == 2
-    assert not list(tmp_path.rglob("*"))
+def test_a_partly_filled_store_gives_the_same_bits_as_an_empty_one(teacher, tmp_path):
+    data = ToyData(augmented=True)
+    cold = [found for _, found in epoch(opened(teacher, data, tmp_path / "cold"), data)]
+    outputs = opened(teacher, data, tmp_path / "warm")
+    for batch in list(data.training_batches(32, 1, 0))[:2]:
+        outputs(batch)
+    warm = [found for _, found in epoch(opened(teacher, data, tmp_path / "warm"), data)]
+    assert all(torch.equal(one, other) for one, other in zip(cold, warm, strict=True))
