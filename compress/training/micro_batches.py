@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 from compress.tasks.protocol import Batch
 
 
 def micro_batches(batch: Batch, parts: int) -> Iterator[tuple[Batch, float]]:
-    """At most `parts` parts, each with its share of the samples. Views where the data allows it."""
+    """At most `parts` parts of equal size, or sizes that differ by one, each with its share of the samples. Views where the data allows it."""
     count = len(batch.sample_ids)
     if parts == 1:
         yield batch, 1.0
         return
-    size = -(-count // parts)
-    for start in range(0, count, size):
-        end = min(start + size, count)
+    parts = min(parts, count)
+    ends = [count * (part + 1) // parts for part in range(parts)]
+    for start, end in pairwise([0, *ends]):
         part = Batch(
             inputs=_cut(batch.inputs, start, end),
             targets=_cut(batch.targets, start, end),

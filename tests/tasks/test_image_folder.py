@@ -108,3 +108,13 @@ def test_root_and_folders_exclude_each_other(tmp_path):
         settings(tmp_path, folders={"train": str(tmp_path)})
     with pytest.raises(ValidationError, match="give either `root` or `folders`"):
         settings()
+
+
+def test_links_are_followed_and_circles_are_not(tmp_path):
+    root = write_folder(tmp_path / "data", members(60))
+    elsewhere = write_folder(tmp_path / "elsewhere", [("more.png", members(1, start=77)[0][1])])
+    (root / "cat" / "circle").symlink_to(root)
+    (root / "cat" / "linked").symlink_to(elsewhere)
+    names = [record.name for record in settings(root).open(tmp_path / "cache").records]
+    assert len(names) == 61
+    assert "cat/linked/more.png" in names

@@ -51,7 +51,8 @@ def prepare(settings: Any, seed: int, cache: Path) -> ImageDataSet:
         prepared={"preprocess": vars(spec), "augmentation": settings.augmentation.model_dump(mode="json")},
         samples=tuple(samples[index] for index in order),
         splits=tuple(splits[index] for index in order),
-        skipped=skipped,
+        # Names alone: the wording of a reason changes with the version of the library that gives it.
+        skipped={split: tuple(name for name, _ in found) for split, found in skipped.items()},
     )
     path, digest = write_manifest(manifest, cache / "manifests")
     codes = np.array([SPLITS.index(split) for split in manifest.splits])
@@ -65,13 +66,17 @@ def prepare(settings: Any, seed: int, cache: Path) -> ImageDataSet:
         targets=np.array([sample.label for sample in manifest.samples], np.int64),
         positions=np.array([usable[index] for index in order], np.int64),
         members={split: np.flatnonzero(codes == code) for code, split in enumerate(SPLITS)},
-        skipped=skipped,
+        skipped={split: tuple(f"{name} ({why})" for name, why in found) for split, found in skipped.items()},
     )
 
 
-def _skipped(collection: ImageCollection, limit: float) -> dict[SplitName, tuple[str, ...]]:
-    """What cannot be used, by split and with the reason. Raises DataError when it is too much of one split."""
-    names: dict[SplitName, list[str]] = {}
+_Skipped = dict[SplitName, list[tuple[str, str]]]
+"""Names with reasons, by split."""
+
+
+def _skipped(collection: ImageCollection, limit: float) -> _Skipped:
+    """What cannot be used. Raises DataError when it is more of one split than `limit`."""
+    skipped: _Skipped = {}
     lost: Counter[SplitName] = Counter()
     total: Counter[SplitName] = Counter()
     for record in collection.records:
@@ -79,25 +84,30 @@ def _skipped(collection: ImageCollection, limit: float) -> dict[SplitName, tuple
         total[split] += 1
         if record.error:
             lost[split] += 1
-            names.setdefault(split, []).append(f"{record.name} ({record.error})")
+            skipped.setdefault(split, []).append((record.name, record.error))
     for name, loss in collection.lost.items():
         split = loss.split or "train"
         total[split] += loss.count
         lost[split] += loss.count
-        names.setdefault(split, []).append(f"{name} ({loss.reason}; at least {loss.count} more lost)")
+        skipped.setdefault(split, []).append((name, f"{loss.reason}; at least {loss.count} more lost"))
     if not total:
         raise DataError("the data source gives no images")
     for split, count in lost.items():
         if count > limit * total[split]:
-            shown = "; ".join(names[split][:3]) + ("; ..." if len(names[split]) > 3 else "")
             raise DataError(
                 f"{count} of {total[split]} images of the {split} split cannot be read, more than "
-                f"max_skipped = {limit:.2%}: {shown}"
+                f"max_skipped = {limit:.2%}: {_shown(skipped[split])}"
             )
     if (share := sum(loss.share for loss in collection.lost.values())) > limit:
-        shown = "; ".join(f"{name} ({loss.reason})" for name, loss in collection.lost.items())
-        raise DataError(f"{share:.2%} of the shards are damaged, more than max_skipped = {limit:.2%}: {shown}")
-    return {split: tuple(found) for split, found in names.items()}
+        damaged = [(name, loss.reason) for name, loss in collection.lost.items()]
+        raise DataError(
+            f"{share:.2%} of the shards are damaged, more than max_skipped = {limit:.2%}: {_shown(damaged)}"
+        )
+    return skipped
+
+
+def _shown(named: Sequence[tuple[str, str]]) -> str:
+    return "; ".join(f"{name} ({why})" for name, why in named[:3]) + ("; ..." if len(named) > 3 else "")
 
 
 def _labels(

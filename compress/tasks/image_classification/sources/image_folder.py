@@ -121,7 +121,13 @@ def _indexed(folder: Path, cache: Path) -> list[tuple[str, int, list[Any]]]:
 def _image_paths(folder: Path) -> list[str]:
     paths = []
     for current, folders, files in os.walk(folder, followlinks=True):
-        folders[:] = [name for name in folders if not name.startswith(".")]
+        here = os.path.realpath(current)
+        # A link to a folder above would be followed for ever.
+        folders[:] = [
+            name
+            for name in folders
+            if not name.startswith(".") and not f"{here}/".startswith(f"{os.path.realpath(Path(current, name))}/")
+        ]
         relative = Path(current).relative_to(folder)
         if relative.parts:  # images beside the class folders have no class
             paths += [(relative / file).as_posix() for file in files if is_image_name(file)]
