@@ -11,7 +11,10 @@ from compress.tasks.protocol import Batch
 
 
 def micro_batches(batch: Batch, parts: int) -> Iterator[tuple[Batch, float]]:
-    """At most `parts` parts of equal size, or sizes that differ by one, each with its share of the samples. Views where the data allows it."""
+    """At most `parts` parts, equal or different by one sample, each with its share of the batch.
+
+    Views where the data allows it.
+    """
     count = len(batch.sample_ids)
     if parts == 1:
         yield batch, 1.0
