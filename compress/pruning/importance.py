@@ -169,4 +169,6 @@ def _mean_over_members(
             counts[channel] += 1
     if not all(counts):
         return ()
-    return tuple(total / count for total, count in zip(totals, counts, strict=True))
+    scores = [total / count for total, count in zip(totals, counts, strict=True)]
+    mean = sum(scores) / len(scores) if normalized else 1.0
+    return tuple(score / mean if mean else 0.0 for score in scores)

@@ -36,7 +36,8 @@ class Sparsity(TrainingSettings):
     )
     strength: PositiveFloat = Field(1e-4, description="weight of the penalty in the loss")
     keep: Literal["best", "last"] = Field(
-        "last", description="weights of the last epoch, when the penalty has done its work, or of the best on validation"
+        "last",
+        description="weights of the last epoch, when the penalty has done its work, or of the best on validation",
     )
 
 
