@@ -72,7 +72,7 @@ class TerminalProgress:
 def _left(event: Event) -> str:
     fraction, left = event.fields.get("fraction"), event.fields.get("seconds_left")
     text = f"  {fraction:4.0%}" if fraction is not None else ""
-    if left is not None:
+    if left is not None and not event.message.endswith(" left"):
         text += f"  {duration(left)} left"
     run_left = event.fields.get("run_seconds_left")
     if run_left is not None and left is not None and run_left > left + 1:
