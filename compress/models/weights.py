@@ -67,13 +67,15 @@ def _read_torch(path: Path) -> Any:
     try:
         return torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
-        cause = next((line.strip() for line in str(error).splitlines() if "GLOBAL" in line), "")
+        code = next((line.strip() for line in str(error).splitlines() if "GLOBAL" in line), None)
+        found = f"pickled code ({code})" if code else "something that is no tensor, or is damaged,"
         raise StageError(
-            f"{path} holds pickled code and is not loaded{f' ({cause})' if cause else ''}; "
+            f"{path} holds {found} and is not loaded; "
             "save the tensors alone: torch.save(model.state_dict(), path), or safetensors"
         ) from None
     except (RuntimeError, EOFError, OSError, ValueError) as error:
-        raise StageError(f"{path} is not a readable torch file: {str(error).splitlines()[0]}") from None
+        cause = str(error).splitlines()[0] if str(error) else "it ends too early"
+        raise StageError(f"{path} is not a readable torch file: {cause}") from None
 
 
 def _tensors(content: Any, path: Path) -> dict[str, Tensor]:
