@@ -11,6 +11,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from compress.tasks.protocol import DataSet, Task
+from compress.training.allocator import keep_freed_memory
 from compress.training.checkpoint import Checkpoint, fingerprint
 from compress.training.freeze import frozen, training_mode
 from compress.training.placement import placed
@@ -66,6 +67,7 @@ def train(
     Raises StageError for a `freeze` pattern without a match (naming near ones) and for a loss or gradient that is not
     finite (naming the iteration, and the first module whose output or gradient is not).
     """
+    keep_freed_memory()
     data = data.restricted(("train", "validation"))
     checkpoint = Checkpoint(work, fingerprint(model, settings, seed, device, data.digest), settings.checkpoint_every)
     stored = checkpoint.read()
