@@ -1,7 +1,8 @@
 """Keeps freed memory with the process while it trains, instead of giving it back after every tensor.
 
-glibc maps each block above 32 MiB anew and returns it when it is freed, so that a training step on a CPU spends a fifth of its
-time in the kernel, clearing the same pages again. Peak memory grows by about a tenth. Other C libraries, and CUDA's own
+glibc maps each block above 32 MiB anew and returns it when it is freed, so that a training step on a CPU spends a fifth
+of its time in the kernel, clearing the same pages again. Peak memory grows by about a tenth. Other C libraries, and
+CUDA's own
 allocator, are left as they are.
 """
 
