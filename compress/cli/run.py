@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from pathlib import Path
 
@@ -21,6 +22,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
+    # OpenMP reads this when it is loaded. Its default lets idle threads spin, which on a core that something else needs
+    # too makes a training step many times slower.
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     from compress.pipeline.run import run
 
     result = run(

@@ -2,8 +2,7 @@
 
 glibc maps each block above 32 MiB anew and returns it when it is freed, so that a training step on a CPU spends a fifth
 of its time in the kernel, clearing the same pages again. Peak memory grows by about a tenth. Other C libraries, and
-CUDA's own
-allocator, are left as they are.
+CUDA's own allocator, are left as they are.
 """
 
 from __future__ import annotations
