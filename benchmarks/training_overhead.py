@@ -2,8 +2,8 @@
 
     python benchmarks/training_overhead.py                 (about 6 minutes on a quiet machine)
 
-Both train the same residual network on the digits with AdamW, a cosine schedule and one validation an epoch, in the
-same memory format, on one thread. The bare loop gets what it needs for free: normalised float tensors in memory, no
+Both train the same residual network on the digits with fused AdamW, a cosine schedule and one validation an epoch, in
+the same memory format, on one thread. The bare loop gets what it needs for free: normalised float tensors in memory, no
 augmentation, no guard against NaN, no training state on disk. Ours prepares its batches from 8-bit images, checks every
 loss and gradient, keeps the best weights and writes its state. The two take turns, in an order drawn anew each round.
 """
@@ -50,7 +50,7 @@ def tensors(data: DataSet, split: str) -> tuple[Tensor, Tensor]:
 def bare(train_split: tuple[Tensor, Tensor], validation: tuple[Tensor, Tensor], epochs: int) -> float:
     """The loop that everybody writes. Returns the accuracy of the last epoch."""
     model = network().to(memory_format=torch.channels_last)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=RATE, weight_decay=DECAY)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=RATE, weight_decay=DECAY, fused=True)
     inputs, targets = train_split
     steps = len(inputs) // BATCH
     schedule = torch.optim.lr_scheduler.LambdaLR(
