@@ -87,7 +87,8 @@ class Runner:
         try:
             target = resolve_target(recipe.target)
             key = data_ingredients(recipe, registry, reader)
-            with self._store.locked(f"data-{key}"):
+            waiting = "another run prepares the data; waiting"
+            with self._store.locked(f"data-{key}", lambda: self._log("stage-waiting", waiting, "data")):
                 data = task.prepare(recipe.data, recipe.seed, self._store.shared_data)
                 self._store.remember_data(key, data.digest)
             self.reached.data = _describe(data)
