@@ -155,3 +155,8 @@ def test_settings_do_not_leak_from_one_network_into_the_next():
     trace(module("attention"), inputs())
     trace(nets.trained_like(nets.plain(width=24)), inputs())
     assert trace(module("grouped"), inputs()) == first
+
+
+@pytest.mark.parametrize("net", [nn.Sequential(nn.Flatten(), nn.Linear(192, 3)), nn.Sequential(nn.Conv2d(3, 4, 1))])
+def test_a_network_of_one_layer_has_nothing_to_cut(net):
+    assert trace(net, inputs()).groups == ()
