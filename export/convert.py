@@ -61,7 +61,9 @@ def convert(request: ConversionRequest, timeout: float | None = None, threads: i
     if code == 0 and reply is not None and "answer" in reply:
         return answer_from_json(reply["answer"])
     if reply is not None and "error" in reply:
-        raise ConversionError(f"{what}: {reply['error']['message']}", reply["error"]["kind"])
+        failure = ConversionError(f"{what}: {reply['error']['message']}", reply["error"]["kind"])
+        failure.add_note(_last_words(errors))  # shown with tracebacks only
+        raise failure
     raise ConversionError(_last_words(errors) + f"{what}: {_death(code)}", "killed" if code < 0 else "failed")
 
 

@@ -4,16 +4,43 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Sequence
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from edge_runtime.contract import Contract, InputContract, OutputContract
 from export.errors import ConversionError
 from export.layout import Samples
 from export.request import ModuleSource
+
+
+class GlobalMeans(TorchFunctionMode):
+    """While active, means over height and width are computed by global pooling: the same numbers.
+
+    Converters know pooling in either layout; for a mean they move the axes back first, which costs a transpose.
+    """
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        if func in (torch.mean, torch.Tensor.mean):
+            pooled = _global_mean(*args, **(kwargs or {}))
+            if pooled is not None:
+                return pooled
+        return func(*args, **(kwargs or {}))
+
+
+def _global_mean(input: Tensor, dim: Any = None, keepdim: bool = False, **others: Any) -> Tensor | None:
+    """The mean by pooling; None when it is another mean. The parameters are those of `torch.mean`."""
+    if not isinstance(dim, tuple | list) or input.ndim != 4 or others:
+        return None
+    if sorted(axis % 4 for axis in dim) != [2, 3]:
+        return None
+    pooled = nn.functional.adaptive_avg_pool2d(input, 1)
+    return pooled if keepdim else torch.flatten(pooled, 1)
 
 
 class Interface(nn.Module):
@@ -29,7 +56,9 @@ class Interface(nn.Module):
         arguments = [
             named[name].permute(0, 3, 1, 2) if layout == "NHWC" else named[name] for name, layout in self.inputs
         ]
-        return dict(zip(self.outputs, as_tuple(self.module(*arguments)), strict=True))
+        with GlobalMeans():
+            outputs = as_tuple(self.module(*arguments))
+        return dict(zip(self.outputs, outputs, strict=True))
 
 
 def load_module(source: ModuleSource) -> nn.Module:
@@ -71,7 +100,7 @@ def reference_outputs(module: nn.Module, contract: Contract, samples: Samples) -
     Raises ConversionError when shapes or the number of outputs are not those of the contract.
     """
     answers: list[list[Samples]] = [[] for _ in contract.outputs]
-    with torch.inference_mode():
+    with torch.no_grad():
         for sample in samples:
             outputs = as_tuple(module(torch.from_numpy(np.array(sample[None]))))
             _check_outputs(contract, outputs)

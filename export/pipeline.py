@@ -50,7 +50,7 @@ def convert_all(request: ConversionRequest) -> tuple[ConvertedFile, ...]:
     target = resolve_target(request.target)
     parity = open_samples(request.parity, request.contract, "parity")
     calibration = _calibration(request)
-    with torch.inference_mode(False), torch.no_grad():
+    with torch.no_grad():
         module = load_module(request.source)
         references = reference_outputs(module, request.contract, parity)
         derive = _MAKERS[request.format](_folded(module, parity), request, calibration, target)

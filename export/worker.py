@@ -16,6 +16,7 @@ import shutil
 import signal
 import sys
 import time
+import traceback
 from pathlib import Path
 from typing import IO
 
@@ -45,6 +46,7 @@ def main(arguments: list[str]) -> int:
     try:
         answer = run(request)
     except Exception as error:  # whatever a converter raises becomes a message
+        traceback.print_exc()
         failure = as_conversion_error(error, request)
         return _say(reply, {"error": {"kind": failure.kind, "message": str(failure)}}, 1)
     return _say(reply, {"answer": json.loads(answer_to_json(answer))}, 0)

@@ -144,6 +144,7 @@ def test_an_operator_without_a_tflite_form_is_named_with_its_module_path(tmp_pat
         "converting tests.export.networks:unsupported to tflite: operator aten.lgamma.default in module "
         "'features.1.inner' (_Special) is not supported"
     )
+    assert "Lowering not found" in caught.value.__notes__[0]
 
 
 def test_the_environment_of_converters_is_quiet_and_limits_threads() -> None:

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -10,10 +12,12 @@ from torch import Tensor, nn
 
 from export.errors import ConversionError
 from export.layout import file_input, torch_shape
-from export.module import Interface, check_contract, load_module, reference_outputs
+from export.module import GlobalMeans, Interface, check_contract, load_module, reference_outputs
 from export.request import ModuleSource
 from tests.export.conftest import make_contract, make_samples
 from tests.export.networks import CLASSES, SIZE, tiny
+
+_pool = nn.functional.adaptive_avg_pool2d
 
 
 @pytest.mark.parametrize(
@@ -41,6 +45,26 @@ def test_the_interface_takes_the_files_layout_and_names_outputs() -> None:
     answer = Interface(module, contract)(input=torch.from_numpy(file_input(contract, sample)))
     assert list(answer) == ["logits"]
     torch.testing.assert_close(answer["logits"], module(torch.from_numpy(sample[None])))
+
+
+@pytest.mark.parametrize("keepdim", [False, True])
+@pytest.mark.parametrize("dim", [(2, 3), (-1, -2), [3, 2]])
+def test_means_over_height_and_width_are_pooled_to_the_same_numbers(dim: Any, keepdim: bool) -> None:
+    values = torch.randn(2, 3, 4, 5)
+    with GlobalMeans(), mock.patch.object(nn.functional, "adaptive_avg_pool2d", wraps=_pool) as pool:
+        answers = values.mean(dim, keepdim), torch.mean(values, dim=dim, keepdim=keepdim)
+    assert pool.call_count == 2
+    for answer in answers:
+        torch.testing.assert_close(answer, values.mean(dim, keepdim))
+
+
+def test_other_means_are_left_alone() -> None:
+    values = torch.randn(2, 3, 4, 5)
+    with GlobalMeans(), mock.patch.object(nn.functional, "adaptive_avg_pool2d", wraps=_pool) as pool:
+        answers = values.mean(), values.mean(1), values.mean((1, 2)), values[0].mean((1, 2)), values.mean((2,))
+    assert pool.call_count == 0
+    expected = values.mean(), values.mean(1), values.mean((1, 2)), values[0].mean((1, 2)), values.mean((2,))
+    torch.testing.assert_close(answers, expected)
 
 
 def test_the_torch_module_takes_nchw_whatever_the_file_takes() -> None:
