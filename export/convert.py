@@ -20,6 +20,7 @@ from export.request import ConversionAnswer, ConversionRequest
 from export.wire import answer_from_json, request_to_json
 
 _STDERR_LINES = 15
+_TRACEBACK_LINES = 100
 _QUIET = {
     "LITERT_TORCH_SHOW_PROGRESS": "n",
     "TF_CPP_MIN_LOG_LEVEL": "3",
@@ -62,7 +63,7 @@ def convert(request: ConversionRequest, timeout: float | None = None, threads: i
         return answer_from_json(reply["answer"])
     if reply is not None and "error" in reply:
         failure = ConversionError(f"{what}: {reply['error']['message']}", reply["error"]["kind"])
-        failure.add_note(_last_words(errors))  # shown with tracebacks only
+        failure.add_note(_last_words(errors, _TRACEBACK_LINES))  # shown with tracebacks only
         raise failure
     raise ConversionError(_last_words(errors) + f"{what}: {_death(code)}", "killed" if code < 0 else "failed")
 
@@ -119,7 +120,7 @@ def _death(code: int) -> str:
     return f"the converter process was killed by {name}{hints.get(name, '')}"
 
 
-def _last_words(errors: bytes) -> str:
+def _last_words(errors: bytes, limit: int = _STDERR_LINES) -> str:
     """The end of what a converter wrote to its standard error, as lines before the cause."""
-    lines = [line for line in errors.decode(errors="replace").splitlines() if line.strip()][-_STDERR_LINES:]
+    lines = [line for line in errors.decode(errors="replace").splitlines() if line.strip()][-limit:]
     return "".join(f"  | {line}\n" for line in lines)

@@ -19,6 +19,8 @@ from export.pipeline import file_contract
 from export.request import IODType
 from tests.export.conftest import Converted, make_contract, make_request, make_samples
 
+pytestmark = pytest.mark.filterwarnings("ignore:Warning. Enabling `experimental_preserve_all_tensors`:UserWarning")
+
 DTYPES: tuple[IODType, ...] = ("float32", "int8", "uint8")
 
 
