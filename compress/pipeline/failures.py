@@ -35,6 +35,12 @@ def as_failure(error: Exception, what: str, folder: Path) -> EdgepressError:
     return StageError(f"{what} failed: {type(error).__name__}: {error}")
 
 
+def as_environment_problem(error: OSError, what: str, folder: Path) -> EnvironmentProblem:
+    """The error of `what`, for work on files that no stage does: whatever fails there, the surroundings have failed."""
+    failure = as_failure(error, what, folder)
+    return failure if isinstance(failure, EnvironmentProblem) else EnvironmentProblem(str(failure))
+
+
 def _is_in(path: object, folder: Path) -> bool:
     return isinstance(path, str | Path) and Path(path).is_relative_to(folder)
 

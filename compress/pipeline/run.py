@@ -9,10 +9,10 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from compress.errors import EdgepressError, EnvironmentProblem, ExitCode
+from compress.errors import EdgepressError, ExitCode
 from compress.models.variant import FileVariant, Variant
 from compress.pipeline.events import EventLog, Listener, now
-from compress.pipeline.failures import as_failure
+from compress.pipeline.failures import as_environment_problem
 from compress.pipeline.finish import Course, Ending, finish
 from compress.pipeline.process import check_device, interruptible
 from compress.pipeline.progress import TerminalProgress
@@ -107,6 +107,8 @@ def run_recipe(
         seconds = time.monotonic() - clock
         ending = finish(Course(recipe, runner.reached, folder, paths, started, seconds), error, log)
         message = _message(ending, runner.reached, folder, seconds)
+        if log.lost:
+            log("warning", f"{log.lost} events are missing from {folder / 'events.jsonl'}: it could not be written")
         log("run-finished", message, exit_code=int(ending.exit_code), error=ending.error)
         return RunResult(ending.exit_code, folder, runner.reached.computed, runner.reached.reused, message)
 
@@ -124,7 +126,7 @@ def _link(variant: Variant, folder: Path, paths: dict[str, str]) -> None:
     try:
         path = link_variant(variant, folder)
     except OSError as error:
-        raise as_failure(error, f"linking '{variant.name}' into the run folder", folder) from error
+        raise as_environment_problem(error, f"linking '{variant.name}' into the run folder", folder) from error
     if isinstance(variant, FileVariant):
         paths[variant.name] = path
 
@@ -135,8 +137,7 @@ def _out_of_reach(store: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        failure = as_failure(error, "the run", store)
-        raise failure if isinstance(failure, EnvironmentProblem) else EnvironmentProblem(str(failure)) from error
+        raise as_environment_problem(error, "the run", store) from error
 
 
 def _message(ending: Ending, reached: Reached, folder: Path, seconds: float) -> str:

@@ -241,6 +241,18 @@ def test_a_store_that_cannot_be_made_is_an_environment_problem_that_names_the_va
         project.run(runs=project.path / "file")
 
 
+def test_a_run_folder_that_can_no_longer_be_written_is_an_environment_problem(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*given: object) -> str:
+        raise PermissionError(13, "Permission denied", str(project.path))
+
+    monkeypatch.setattr("compress.pipeline.run.link_variant", refuse)
+    result = project.run()
+    assert result.exit_code is ExitCode.ENVIRONMENT
+    assert "linking 'baseline' into the run folder failed" in result.message
+
+
 def test_a_store_of_another_version_is_refused(project: Project) -> None:
     project.run()
     (project.store.path / "store.json").write_text('{"schema": 99}')
