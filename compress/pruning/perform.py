@@ -25,7 +25,7 @@ def perform(network: Network, plan: PruningPlan, inputs: Tensor) -> float:
     if not outcome.equal:
         raise StageError(
             outcome.error
-            or f"cut and masked network are not equal: outputs differ by {outcome.difference:.2%} of the largest"
+            or f"cut and masked network are not equal: outputs differ by {outcome.difference:.1g} of the largest"
         )
     apply_edits(network.module, plan.edits)
     network.architecture = extended(network.architecture, plan.edits)

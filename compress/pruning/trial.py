@@ -53,4 +53,4 @@ def _half(group: ChannelGroup, generator: random.Random) -> frozenset[int]:
 
 
 def _reason(outcome: Comparison) -> str:
-    return outcome.error or f"cutting it changes the outputs (by {outcome.difference:.1%} of the largest)"
+    return outcome.error or f"cutting it changes the outputs, by {outcome.difference:.1g} of the largest"
