@@ -1,18 +1,20 @@
 """The key of an execution: SHA-256 over everything that its result depends on.
 
 In the key: settings with their defaults, contents of the files that they name, parents and their contents, the data's
-manifest, source code of the stage, the task and user code with all that they import, versions of packages, seed,
-target; for measuring stages the processor and the engines. Not in the key: comments, the order of keys, names and
-places of recipes and files, the device (a CUDA result is served on a CPU).
+manifest, source code of the stage, the task and user code (also what built the parents) with all that they import,
+versions of packages, seed, target; for measuring stages the processor and the engines. Not in the key: comments, the
+order of keys, names and places of recipes and files, the device (a CUDA result is served on a CPU).
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import platform
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, distribution, packages_distributions, version
@@ -22,9 +24,10 @@ from typing import Any
 from pydantic import BaseModel
 
 from compress.measurement.machine import processor
+from compress.models.builders import VARIANT_SOURCE
 from compress.models.variant import Variant
 from compress.pipeline.files import digest_of, sha256, tree_sha256
-from compress.pipeline.serialize import identity
+from compress.pipeline.serialize import identity, torch_variants
 from compress.pipeline.sources import SourceReader
 from compress.recipe.model_reference import ModelReference
 from compress.recipe.registry import Registry
@@ -88,7 +91,10 @@ def ingredients(
     """What the key of one execution is computed from, given the variants that it takes."""
     recipe, registry = surroundings.recipe, surroundings.registry
     stage, task = registry.stages[node.stage.use], registry.tasks[recipe.task]
-    found = surroundings.reader.sources(_modules(node, surroundings))
+    # A digest covers weights and the builder's name; what the network computes with them is the builder's code.
+    folders = sorted({variant.directory for variant in torch_variants((*parents, *references))})
+    builders = [module for folder in folders for module in _modules_of_saved(folder, registry)]
+    found = surroundings.reader.sources((*_modules(node, surroundings), *builders))
     packages = {*stage.packages, *_distributions(found.installed)}
     return Ingredients(
         stage=node.stage.id,
@@ -219,12 +225,24 @@ def _modules_of_settings(settings: Any, registry: Registry) -> Iterator[str]:
             if model is not None:
                 yield _module_of(model)
             yield from _modules_of_settings(value.arguments, registry)
+            if value.source == VARIANT_SOURCE:
+                yield from _modules_of_saved(Path(str(value.arguments.get("directory"))), registry)
         elif isinstance(value, BaseModel):
             yield _module_of(type(value))
         elif isinstance(value, str):
             match = _FUNCTION.fullmatch(value)
             if match is not None:
                 yield match.group(1)
+
+
+def _modules_of_saved(folder: Path, registry: Registry) -> Iterator[str]:
+    """Modules that build a saved network: its model source, and functions that the arguments name."""
+    with suppress(OSError, ValueError, KeyError, TypeError):  # a damaged variant is reported by the stage that loads it
+        builder = json.loads((folder / "architecture.json").read_bytes())["builder"]
+        model = registry.model_sources.get(builder["source"])
+        if model is not None:
+            yield _module_of(model)
+        yield from _modules_of_settings(builder["arguments"], registry)
 
 
 def _paths(settings: Any) -> Iterator[Path]:

@@ -106,7 +106,8 @@ class Make:
         log(f"{context.stage_id} {os.getpid()}")
         fail(context.stage_id)
         value = step_through(context, settings.steps, settings.pause, f"{settings.size} {settings.note}")
-        return (torch_variant(context, context.names[0], value, settings.size, ()),)
+        builder = {"source": "module:function", "arguments": {"function": settings.loss}} if settings.loss else None
+        return (torch_variant(context, context.names[0], value, settings.size, (), builder),)
 
 
 class CutSettings(StageSettings):
@@ -144,7 +145,8 @@ class Cut:
             content += (teacher.directory / "weights.safetensors").read_bytes()
         value = step_through(context, settings.steps, settings.pause, hashlib.sha256(content).hexdigest())
         size = int(parent.parameters * settings.keep)
-        return (torch_variant(context, context.names[0], value, size, parent.lineage),)
+        builder = json.loads((parent.directory / "architecture.json").read_text())["builder"]
+        return (torch_variant(context, context.names[0], value, size, parent.lineage, builder),)
 
 
 class PackSettings(StageSettings):
@@ -247,10 +249,17 @@ def step_through(context: StageContext, steps: int, pause: float, salt: str) -> 
     return str(state["value"])
 
 
-def torch_variant(context: StageContext, name: str, value: str, size: int, lineage: tuple[str, ...]) -> TorchVariant:
+def torch_variant(
+    context: StageContext,
+    name: str,
+    value: str,
+    size: int,
+    lineage: tuple[str, ...],
+    builder: dict[str, Any] | None = None,
+) -> TorchVariant:
     folder = context.output / "model"
     folder.mkdir()
-    (folder / "architecture.json").write_text(json.dumps({"size": size}))
+    (folder / "architecture.json").write_text(json.dumps({"size": size, "builder": builder}))
     (folder / "weights.safetensors").write_bytes((value * (size // len(value) + 1)).encode()[:size])
     notes = {"value": value, "splits": getattr(context.data, "readable", ()), "device": context.device}
     return TorchVariant(

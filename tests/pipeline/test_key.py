@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import sys
 from pathlib import Path
 
@@ -65,6 +66,25 @@ def test_one_byte_of_what_a_loss_function_imports_is_a_miss(project: Project, us
     assert computed(project) == ALL
     (user_code / "user_helper.py").write_text(HELPER.replace("/ 2", "/ 3"))
     assert computed(project)[0] == "baseline"
+
+
+def test_code_that_built_a_parent_is_a_miss_for_every_stage_that_takes_it(project: Project, user_code: Path) -> None:
+    """Weights and scores may come out equal: what the network computes is not what it was."""
+    first = computed(project)
+    (user_code / "user_helper.py").write_text(HELPER.replace("/ 2", "/ 3"))
+    assert first == computed(project) == ALL
+    assert computed(project) == []
+
+
+def test_code_that_built_a_saved_variant_is_part_of_the_key(tmp_path: Path) -> None:
+    from compress.models.builders import MODEL_SOURCES
+    from compress.recipe.registry import Registry
+
+    known = Registry({}, {}, {name: source.Settings for name, source in MODEL_SOURCES.items()}, {}, (), ())
+    builder = {"source": "module:function", "arguments": {"function": "user_nets:small"}}
+    (tmp_path / "architecture.json").write_text(json.dumps({"builder": builder}))
+    model = ModelReference.model_validate({"source": "variant", "directory": str(tmp_path)})
+    assert "user_nets" in keys._modules_of_settings(model, known)
 
 
 def test_a_module_that_the_recipe_does_not_name_is_no_miss(project: Project, user_code: Path) -> None:
