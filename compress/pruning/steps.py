@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import random
@@ -63,9 +64,11 @@ def prune(
     """Returns the pruned network and a record of each phase (JSON). The same arguments give the same bytes.
 
     Each phase leaves its result in `around.work`; called again after a kill, finished phases are read back from
-    there. Raises StageError when a protected path matches nothing, `reduce` is out of reach, or a cut fails its check.
+    there. Raises StageError when a path to protect or to freeze matches nothing, `reduce` is out of reach, or a cut
+    fails its check.
     """
-    find_modules(network.module, settings.protect)
+    frozen = [training.freeze for training in (settings.sparsity, settings.recover) if training is not None]
+    find_modules(network.module, [*settings.protect, *itertools.chain(*frozen)])  # before hours of training
     before = Cost(parent.parameters, parent.macs)
     phases: dict[str, Callable[[Network, Surroundings], dict[str, Any]]] = {}
     if settings.sparsity is not None:

@@ -176,6 +176,12 @@ def test_a_protected_path_that_matches_nothing_is_refused_with_near_ones(parent,
         prune(parent, tmp_path, protect=["bodi.0.inner"])
 
 
+def test_paths_to_freeze_are_resolved_before_anything_is_cut(parent, tmp_path):
+    with pytest.raises(StageError, match="no module matches 'bodi'; near: body"):
+        prune(parent, tmp_path, recover={**RECOVER, "freeze": "bodi"})
+    assert not any((tmp_path / "work").iterdir())
+
+
 def test_what_cannot_be_reached_is_refused_and_says_how_much_can(parent, tmp_path):
     with pytest.raises(StageError) as caught:
         prune(parent, tmp_path, reduce={"parameters": 0.5, "macs": 0.5}, protect=["stem", "body"])
