@@ -18,6 +18,7 @@ from onnxruntime.quantization.calibrate import CalibrationMethod, TensorsData
 from onnxruntime.quantization.qdq_quantizer import QDQQuantizer
 
 from edge_runtime.engines.onnx_file import QUANTIZATION_KEY
+from export.errors import ConversionError
 from export.inspect_onnx import INT8_OPERATORS
 from export.request import IODType
 from export.targets import Target
@@ -75,7 +76,7 @@ def measure_ranges(model: ModelProto, inputs: Iterable[NDArray[np.float32]], thr
     """The smallest and largest value of every activation over all inputs: true min-max, no moving average.
 
     The reductions are part of the graph, so that memory depends neither on the number of inputs nor, much, on the
-    size of activations.
+    size of activations. Raises ConversionError, naming the tensor, where a value is infinite or NaN.
     """
     names = activation_names(model)
     session = onnxruntime.InferenceSession(
@@ -88,6 +89,11 @@ def measure_ranges(model: ModelProto, inputs: Iterable[NDArray[np.float32]], thr
         extremes = np.asarray(session.run(outputs, {model.graph.input[0].name: array}), np.float32).reshape(-1, 2)
         np.minimum(low, extremes[:, 0], out=low)
         np.maximum(high, extremes[:, 1], out=high)
+    unbounded = [name for index, name in enumerate(names) if not np.isfinite((low[index], high[index])).all()]
+    if unbounded:
+        raise ConversionError(
+            f"calibration: '{unbounded[0]}' takes infinite or NaN values, so no INT8 scale fits it", "calibration"
+        )
     return {name: (low[index], high[index]) for index, name in enumerate(names)}
 
 

@@ -48,11 +48,14 @@ class TeacherOutputs:
     def _open(self, settings: TrainingSettings, seed: int, folder: Path) -> None:
         first = next(iter(self.data.training_batches(settings.batch_size, seed, 0)))
         as_is = next(iter(self.data.evaluation_batches("train", _PLAIN_BATCH)))
-        width = self._compute(as_is).shape[1]
-        order = [seed, settings.batch_size, settings.accumulation, self.device]
+        answers = self._compute(as_is)
+        width = answers.shape[1]
+        # The digest names weights and builder; what the teacher answers tells when the builder's code has changed.
+        common = [self.device, hashlib.sha256(answers.tobytes()).hexdigest()]
+        order = [seed, settings.batch_size, settings.accumulation, *common]
         self.augmented = OutputStore(folder / self._key("augmented", first, order), width)
         if not first.augmentation_ids.any():  # most samples come as they are
-            self.plain = OutputStore(folder / self._key("plain", as_is, [self.device]), width)
+            self.plain = OutputStore(folder / self._key("plain", as_is, common), width)
             for batch in self.data.evaluation_batches("train", _PLAIN_BATCH):
                 self._outputs(self.plain, batch)
         self.reused = 0

@@ -77,7 +77,7 @@ def test_each_augmentation_is_computed_once(teacher, tmp_path):
     assert opened(teacher, data, tmp_path).computed == 0
 
 
-@pytest.mark.parametrize("difference", ["teacher", "data", "preprocessing"])
+@pytest.mark.parametrize("difference", ["teacher", "code", "data", "preprocessing"])
 def test_outputs_of_another_teacher_data_set_or_preprocessing_are_not_used(teacher, tmp_path, difference):
     opened(teacher, ToyData(), tmp_path)
     data = ToyData(digest="other" if difference == "data" else "toy")
@@ -85,6 +85,8 @@ def test_outputs_of_another_teacher_data_set_or_preprocessing_are_not_used(teach
         data.inputs = data.inputs * 2
     if difference == "teacher":
         teacher = Teacher("teacher", "other digest", teacher.module, {})
+    if difference == "code":  # equal weights under equal names, and another forward pass
+        teacher = Teacher("teacher", "digest", torch.nn.Sequential(teacher.module, torch.nn.Softmax(dim=1)).eval(), {})
     assert opened(teacher, data, tmp_path).computed == 96
 
 

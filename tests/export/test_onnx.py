@@ -73,6 +73,13 @@ def test_ranges_are_the_true_extremes_over_all_samples(model: ModelProto) -> Non
     assert ranges["logits"] == pytest.approx((logits.min(), logits.max()))
 
 
+def test_infinite_activations_are_an_error_that_names_the_tensor() -> None:
+    model = _model([helper.make_node("Log", ["x"], ["y"], "log")], (1, 3), (1, 3), [])
+    samples = [np.array([[1.0, 2.0, 0.0]], np.float32)]
+    with pytest.raises(ConversionError, match="calibration: 'y' takes infinite or NaN values"):
+        int8_onnx.measure_ranges(model, iter(samples))
+
+
 def test_calibration_holds_one_sample_at_a_time_and_its_memory_does_not_grow(model: ModelProto) -> None:
     seen: list[weakref.ref[np.ndarray]] = []
     most = 0
