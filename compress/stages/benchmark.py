@@ -68,7 +68,10 @@ class BenchmarkStage:
     parents: ClassVar[Literal["torch", "file"]] = "file"
     gives: ClassVar[Literal["torch", "file", "proof"]] = "proof"
     measures: ClassVar[bool] = True
-    packages: ClassVar[tuple[str, ...]] = ("torch", "numpy", "ai-edge-litert", "onnxruntime", "openvino")
+    packages: ClassVar[tuple[str, ...]] = (
+        *("torch", "torchvision", "numpy", "pillow"),
+        *("ai-edge-litert", "onnxruntime", "openvino"),
+    )
 
     def result_names(self, stage_id: str, parents: Sequence[str], settings: BenchmarkSettings) -> tuple[str, ...]:
         return (stage_id,)

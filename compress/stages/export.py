@@ -60,6 +60,8 @@ class ExportStage:
     measures: ClassVar[bool] = False
     packages: ClassVar[tuple[str, ...]] = (
         "torch",
+        "torchvision",
+        "pillow",
         "litert-torch",
         "litert-quantizer",
         "ai-edge-litert",

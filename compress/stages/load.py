@@ -42,7 +42,7 @@ class LoadStage:
     parents: ClassVar[Literal["torch", "file"]] = "torch"
     gives: ClassVar[Literal["torch", "file", "proof"]] = "torch"
     measures: ClassVar[bool] = False
-    packages: ClassVar[tuple[str, ...]] = ("torch", "torchvision", "numpy", "safetensors")
+    packages: ClassVar[tuple[str, ...]] = ("torch", "torchvision", "numpy", "pillow", "safetensors")
 
     def result_names(self, stage_id: str, parents: Sequence[str], settings: LoadSettings) -> tuple[str, ...]:
         return (stage_id,)

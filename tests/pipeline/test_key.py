@@ -183,6 +183,14 @@ def test_versions_of_the_packages_of_a_stage_count(project: Project, monkeypatch
     assert computed(project)[0] == "baseline"
 
 
+@pytest.mark.parametrize("stage", ["load", "train", "prune", "distill", "export", "benchmark"])
+def test_what_builds_networks_and_decodes_images_counts_for_every_stage(stage: str) -> None:
+    """A parent that comes out equal under a new version must not serve what the old version made of it."""
+    from compress.pipeline.registry import installed_registry
+
+    assert {"torch", "torchvision", "numpy", "pillow"} <= set(installed_registry().stages[stage].packages)
+
+
 def test_processor_and_engines_count_for_measuring_stages_alone(
     measured: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
