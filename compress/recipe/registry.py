@@ -1,4 +1,4 @@
-"""What recipes can name: stages, tasks, model and data sources. Passed in, so that this floor knows none of them."""
+"""What recipes can name: stages, tasks, sources. Passed in, so that this floor knows none of them."""
 
 from __future__ import annotations
 
