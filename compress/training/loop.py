@@ -1,4 +1,4 @@
-"""The training loop of every task and of every stage that trains. Read `train` from top to bottom."""
+"""The training loop of every task and every training stage: read `train`, `_train_epoch`, then `Run.optimize`."""
 
 from __future__ import annotations
 
@@ -85,37 +85,43 @@ def train(
         if stored is not None:
             run.restore(stored)
             progress(f"continues in epoch {run.state.epoch + 1} at batch {run.state.batch}")
-        state = run.state
-        steps = max(1, data.info("train").count // settings.batch_size)
-        total = steps * settings.epochs
-        report = Reporter(progress, settings.epochs, steps, state)
-
-        while state.epoch < settings.epochs and not state.stopped:
+        report = Reporter(progress, settings.epochs, _steps_per_epoch(data, settings), run.state)
+        while run.state.epoch < settings.epochs and not run.state.stopped:
             training_mode(model, norms)
-            started = monotonic() - state.epoch_seconds
-            for batch in data.training_batches(settings.batch_size, seed, state.epoch, state.batch):
-                loss = run.optimize(batch, learning_rate(settings, state.step, total))
-                state.epoch_seconds = monotonic() - started
-                if checkpoint.due():
-                    checkpoint.write(run.content())
-                report.step(state, loss)
-            with run.average.applied() if run.average else nullcontext():
-                validation = task.evaluate(model, data, "validation", settings.evaluation_batch_size, device)
-                state.epoch_seconds = monotonic() - started
-                rate = learning_rate(settings, state.step - 1, total)
-                if state.close_epoch(validation, task.metric, rate, settings) or settings.keep == "last":
-                    run.chosen = copy_weights(model)
+            _train_epoch(run, task, data, seed, checkpoint, report)
             if on_epoch is not None:
-                on_epoch(state.epoch - 1, model)
+                on_epoch(run.state.epoch - 1, model)
             if checkpoint.due(epoch_ended=True):
                 checkpoint.write(run.content())
             gc.collect()
-            report.epoch(state)
-
+            report.epoch(run.state)
         model.load_state_dict(run.chosen)
-    state.finished = True
-    checkpoint.write({"state": state.to_json(), "model": model.state_dict(), "notes": run.notes()})
-    return _result(model, state, settings, run.notes())
+    run.state.finished = True
+    checkpoint.write({"state": run.state.to_json(), "model": model.state_dict(), "notes": run.notes()})
+    return _result(model, run.state, settings, run.notes())
+
+
+def _train_epoch(run: Run, task: Task, data: DataSet, seed: int, checkpoint: Checkpoint, report: Reporter) -> None:
+    """What is left of the epoch, then validation; keeps the weights if they are the best so far."""
+    state, settings = run.state, run.settings
+    total = _steps_per_epoch(data, settings) * settings.epochs
+    started = monotonic() - state.epoch_seconds
+    for batch in data.training_batches(settings.batch_size, seed, state.epoch, state.batch):
+        loss = run.optimize(batch, learning_rate(settings, state.step, total))
+        state.epoch_seconds = monotonic() - started
+        if checkpoint.due():
+            checkpoint.write(run.content())
+        report.step(state, loss)
+    with run.average.applied() if run.average else nullcontext():
+        validation = task.evaluate(run.model, data, "validation", settings.evaluation_batch_size, run.device)
+        state.epoch_seconds = monotonic() - started
+        rate = learning_rate(settings, state.step - 1, total)
+        if state.close_epoch(validation, task.metric, rate, settings) or settings.keep == "last":
+            run.chosen = copy_weights(run.model)
+
+
+def _steps_per_epoch(data: DataSet, settings: TrainingSettings) -> int:
+    return max(1, data.info("train").count // settings.batch_size)
 
 
 def _result(model: nn.Module, state: State, settings: TrainingSettings, notes: dict[str, Any]) -> TrainingResult:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +31,7 @@ class Precision:
     def autocast(self) -> AbstractContextManager[Any]:
         import torch
 
-        return torch.autocast(self.device_type, self.dtype or torch.bfloat16, enabled=self.dtype is not None)
+        return nullcontext() if self.dtype is None else torch.autocast(self.device_type, self.dtype)
 
     def backward(self, loss: Tensor) -> None:
         (self.scaler.scale(loss) if self.scaler else loss).backward()

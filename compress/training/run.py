@@ -80,18 +80,19 @@ class Run:
         self.optimizer.zero_grad(set_to_none=True)
         batch = to_device(batch, self.device, self.channels_last)
         random = torch.get_rng_state()
-        losses = []
+        terms = []
         for part, share in micro_batches(batch, self.settings.accumulation):
-            loss = self._loss(self.model, part) * share
-            self.precision.backward(loss)
-            losses.append(loss.detach())
-        if self.penalty is not None and (term := self.penalty(self.model)) is not None:
+            loss = self._loss(self.model, part)
+            term = loss if share == 1.0 else loss * share
             self.precision.backward(term)
-            losses.append(term.detach())
+            terms.append(term.detach())
+        if self.penalty is not None and (added := self.penalty(self.model)) is not None:
+            self.precision.backward(added)
+            terms.append(added.detach())
         self.precision.unscale(self.optimizer)
         trained = [p for group in self.optimizer.param_groups for p in group["params"] if p.grad is not None]
         norm = torch.nn.utils.get_total_norm([p.grad for p in trained])
-        value = self._finite_loss(torch.stack(losses).sum(), norm, batch, random)
+        value = self._finite_loss(sum(terms[1:], start=terms[0]), norm, batch, random)
         if self.settings.clip_norm is not None:
             torch.nn.utils.clip_grads_with_norm_(trained, self.settings.clip_norm, norm)
         if self.precision.step(self.optimizer) and self.average is not None:
