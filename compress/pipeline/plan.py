@@ -15,6 +15,7 @@ from compress.pipeline.serialize import from_json
 from compress.pipeline.sources import SourceReader
 from compress.pipeline.store import Store, default_store
 from compress.pipeline.text import duration, shortened, size, table
+from compress.pipeline.user_code import check_user_code
 from compress.recipe.loader import load_recipe
 from compress.recipe.registry import Registry
 from compress.recipe.schema import Node, Recipe
@@ -81,10 +82,9 @@ def plan_recipe(recipe: Recipe, registry: Registry, *, store: Path | None = None
     The data is not prepared. Its digest is the one that a run took from the same settings and files (told by name,
     size and time of change); without one nothing can be looked up, and every step counts as to be computed.
     """
-    from compress.models.builders import add_import_folder
     from export.targets import resolve_target
 
-    add_import_folder(recipe.path.parent)
+    check_user_code(recipe)
     opened = Store(store if store is not None else default_store())
     opened.check_version()
     history = read_history(opened.history)

@@ -23,6 +23,7 @@ from compress.pipeline.runner import Runner
 from compress.pipeline.session import session
 from compress.pipeline.store import Store, default_store
 from compress.pipeline.text import duration
+from compress.pipeline.user_code import check_user_code
 from compress.recipe.loader import load_recipe
 from compress.recipe.registry import Registry
 from compress.recipe.schema import Recipe
@@ -89,9 +90,7 @@ def run_recipe(
     listener: Listener | None = None,
 ) -> RunResult:
     """`run` for a recipe that is loaded already."""
-    from compress.models.builders import add_import_folder
-
-    add_import_folder(recipe.path.parent)
+    check_user_code(recipe)
     opened = Store.open(store if store is not None else default_store())
     listener = listener if listener is not None else TerminalProgress(sys.stderr)
     with _out_of_reach(opened.path), ExitStack() as stack:
