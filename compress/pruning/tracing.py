@@ -30,7 +30,9 @@ def dependency_graph(module: nn.Module, inputs: Tensor) -> Any:
         if not getattr(graph, "module2node", None):
             raise StageError(f"the network cannot be traced for pruning: {type(error).__name__}: {error}") from error
         # The last step, index mapping, failed at one operator; it is done again below, operator by operator.
-    _map_indices(graph)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of recursion that was cut short: the trial decides
+        _map_indices(graph)
     return graph
 
 
