@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed-
 
-.PHONY: run test slow lint figures clean
+.PHONY: run test slow long lint clean
 
 run: $(STAMP)compress
 	$(BIN)/python -m compress run recipes/quickstart.yaml
@@ -14,6 +14,9 @@ test: $(STAMP)dev
 
 slow: $(STAMP)dev
 	$(BIN)/python -m pytest -m slow
+
+long: $(STAMP)dev
+	$(BIN)/python -m pytest -m long
 
 lint: $(STAMP)dev
 	$(BIN)/ruff check .

@@ -25,10 +25,10 @@ TRAINING = ("train", "prune", "distill")
 class Run:
     """A run folder, its report and its proof."""
 
-    def __init__(self, folder: Path, command: str) -> None:
+    def __init__(self, folder: Path, command: str, commit: str | None) -> None:
         self.report: dict[str, Any] = json.loads((folder / "report.json").read_text(encoding="utf-8"))
         self.proof = folder / "variants" / "proof"
-        self.command = command
+        self.command, self.commit = command, commit
 
     def computed_all(self) -> bool:
         return not any(stage["cached"] for stage in self.report["stages"])
@@ -40,12 +40,16 @@ class Run:
         self, figure: str, field: str, of: str, against: str, kind: raw_samples.Kind = "relative-change"
     ) -> None:
         variants = self.report["variants"]
-        raw_samples.write(TABLE, figure, kind, variants[of][field], variants[against][field], command=self.command)
+        raw_samples.write(
+            TABLE, figure, kind, variants[of][field], variants[against][field], command=self.command, commit=self.commit
+        )
 
     def measured(
         self, figure: str, kind: Literal["latency-ratio", "correctness-difference"], of: str, against: str
     ) -> None:
-        raw_samples.write_from_proof(TABLE, figure, kind, self.proof, of, against, command=self.command)
+        raw_samples.write_from_proof(
+            TABLE, figure, kind, self.proof, of, against, command=self.command, commit=self.commit
+        )
 
     def key(self, variant: str, engine: str) -> str:
         """Name of a measurement: with `@engine` where the engine is not the file's default one."""
@@ -55,7 +59,9 @@ class Run:
 
 def quickstart(run: Run) -> None:
     of, against = "student/tflite-int8", "baseline/tflite-fp32"
-    raw_samples.write(TABLE, "quickstart.seconds", "durations", [run.report["seconds"]], command=run.command)
+    raw_samples.write(
+        TABLE, "quickstart.seconds", "durations", [run.report["seconds"]], command=run.command, commit=run.commit
+    )
     run.change("quickstart.times-smaller", "bytes", of, against, "times-smaller")
     run.measured("quickstart.latency", "latency-ratio", of, against)
     run.measured("quickstart.accuracy", "correctness-difference", of, against)
@@ -63,7 +69,7 @@ def quickstart(run: Run) -> None:
 
 def cifar10(run: Run) -> None:
     seconds = run.seconds(*TRAINING)
-    raw_samples.write(TABLE, "cifar10.training-seconds", "durations", [seconds], command=run.command)
+    raw_samples.write(TABLE, "cifar10.training-seconds", "durations", [seconds], command=run.command, commit=run.commit)
     pruned, baseline = "pruned/tflite-fp32", "baseline/tflite-fp32"
     run.change("cifar10.pruned.parameters", "parameters", pruned, baseline)
     run.change("cifar10.pruned.macs", "macs", pruned, baseline)
@@ -89,9 +95,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("recipe", choices=RECIPES)
     parser.add_argument("folder", type=Path, help="the run's folder")
+    parser.add_argument("--commit", help="what was measured; default: this checkout's")
     arguments = parser.parse_args()
     figures, command = RECIPES[arguments.recipe]
-    run = Run(arguments.folder, command)
+    run = Run(arguments.folder, command, arguments.commit)
     if not run.computed_all():
         print(f"{arguments.folder} took results from the store: its times are not those of the recipe", file=sys.stderr)
         return 2

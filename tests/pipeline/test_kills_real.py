@@ -80,7 +80,7 @@ def finish(folder: Path, store: str, runs: str) -> dict[str, str]:
     return digests(max((folder / runs / "killed").iterdir()))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_twenty_kills_of_real_training_and_conversion_change_nothing(folder: Path) -> None:
     started = time.monotonic()
     undisturbed = finish(folder, "first", "undisturbed")

@@ -35,7 +35,7 @@ def reference(name: str) -> BuilderReference:
     return BuilderReference("torchvision", {"name": name, "num_classes": 10, "in_channels": 3, "image_size": size})
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("name", sorted(set(TORCHVISION_MODELS) - LARGE))
 def test_half_of_the_parameters_go_and_the_cut_network_equals_the_masked_one(name):
     torch.manual_seed(0)
