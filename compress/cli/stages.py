@@ -11,6 +11,10 @@ if TYPE_CHECKING:
     from compress.recipe.describe import Entry
 
 SUMMARY = "list what a recipe can name: stages, tasks, sources, gates, and their keys"
+_HEAD = """# What a recipe can name
+
+Made from the settings models by `python -m compress stages --format markdown > docs/stages.md`; a test keeps this page
+equal to what that prints. `python -m compress stages NAME` shows one entry. How keys are used: [guide](guide.md)."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -32,7 +36,8 @@ def execute(arguments: argparse.Namespace) -> int:
     if arguments.name is not None:
         entries = find(entries, arguments.name)
     if arguments.format == "markdown":
-        print("\n\n".join(map(_markdown, entries)))
+        head = [_HEAD] if arguments.name is None else []
+        print("\n\n".join([*head, *map(_markdown, entries)]))
     elif arguments.name is not None:
         print("\n\n".join(map(_page, entries)))
     else:
