@@ -208,10 +208,12 @@ def _entries(store: Store) -> Iterator[Entry]:
             else:
                 yield Entry("result", key, "(damaged)", (), 0, used, used, key in pinned)
     for folder in _children(store.path / "work"):
-        yield _folder_entry("work", folder, is_held(Path(store.lock(folder.name).lock_file)))
+        with suppress(FileNotFoundError):  # its attempt ended in the meantime
+            yield _folder_entry("work", folder, is_held(Path(store.lock(folder.name).lock_file)))
     for area in (store.shared_data, store.shared_stages):
         for child in _children(area):
-            yield _folder_entry("shared", child, live > 0)
+            with suppress(FileNotFoundError):
+                yield _folder_entry("shared", child, live > 0)
 
 
 def _folder_entry(kind: Literal["work", "shared"], path: Path, in_use: bool) -> Entry:

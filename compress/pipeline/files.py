@@ -8,7 +8,6 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -33,9 +32,16 @@ def tree_sha256(folder: Path) -> str:
     return digest.hexdigest()
 
 
-def walk(folder: Path) -> Iterator[Path]:
-    """Every file below a folder (symbolic links included, not followed), sorted by path."""
-    yield from sorted(path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir())
+def walk(folder: Path) -> list[Path]:
+    """Every file below a folder (symbolic links included, not followed), sorted by path.
+
+    What disappears while it walks is left out: other processes may be at work in a store.
+    """
+    found = []
+    for parent, folders, files in os.walk(folder):
+        found += [Path(parent, name) for name in files]
+        found += [link for name in folders if (link := Path(parent, name)).is_symlink()]
+    return sorted(found)
 
 
 def canonical_json(value: Any) -> str:

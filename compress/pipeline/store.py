@@ -263,6 +263,7 @@ class Store:
             folder = self._lay_out(record)
             with suppress(OSError):  # a store that can only be read has no least recently used entry
                 os.utime(self.record_path(record.key))
+        self._discard(self.work(record.key))  # left by a kill just after the record was written
         return Served(record, folder)
 
     def drop(self, damaged: Damaged) -> None:

@@ -159,6 +159,14 @@ def test_the_state_is_gone_when_the_result_is_stored(store: Store) -> None:
     assert not store.work(KEY).exists()
 
 
+def test_state_that_a_kill_left_behind_a_stored_result_goes_when_the_result_is_used(store: Store) -> None:
+    commit(store, {"a": b"one"})
+    (store.work(KEY) / "state").mkdir(parents=True)
+    with session(store) as opened:
+        assert isinstance(opened.find(KEY), Served)
+    assert not store.work(KEY).exists()
+
+
 def test_a_record_is_read_back_as_it_was_written() -> None:
     written = Record(
         KEY,
