@@ -13,6 +13,7 @@ import numpy as np
 from edge_runtime.engines.checks import check_arrays, existing, one_line
 from edge_runtime.engines.onnx_file import quantized, read_metadata
 from edge_runtime.engines.protocol import Array, Engine, TensorInfo
+from edge_runtime.engines.signal_stack import signal_stack_kept
 from edge_runtime.errors import EngineError, ModelFileError
 
 
@@ -50,7 +51,8 @@ class OpenVINO:
             outputs = tuple(_tensor(port) for port in model.outputs)
             # Before the compilation: it stops at a scale of zero too, but speaks of neither scale nor tensor.
             self.inputs, self.outputs = quantized(path, metadata, inputs, outputs)
-            self._request = core.compile_model(model, "CPU", _options(threads)).create_infer_request()
+            with signal_stack_kept():
+                self._request = core.compile_model(model, "CPU", _options(threads)).create_infer_request()
         except RuntimeError as error:
             raise ModelFileError(f"OpenVINO refused {path}: {one_line(error)}") from error
         self.version = version

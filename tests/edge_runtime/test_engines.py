@@ -13,6 +13,7 @@ import pytest
 
 import edge_runtime.engines as engines
 from edge_runtime.engines import EngineSpec, default_engine, engine_spec, engine_specs, engine_version, open_engine
+from edge_runtime.engines.signal_stack import signal_stack
 from edge_runtime.errors import (
     ContractError,
     EngineError,
@@ -55,6 +56,16 @@ def test_shapes_dtypes_scales_and_zero_points_are_read_from_the_file(engine_name
 def test_a_float_model_declares_no_scale(engine_name: str, write_model: Write) -> None:
     engine = open_engine(write_model(), engine_name)
     assert all(tensor.scale is None and tensor.zero_point is None for tensor in (*engine.inputs, *engine.outputs))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads stack_t of Linux")
+def test_an_engine_leaves_the_signal_stack_of_the_process_alone(engine_name: str, write_model: Write) -> None:
+    before = signal_stack()
+    engine = open_engine(write_model(), engine_name)
+    assert signal_stack() == before
+    engine.run([IMAGE])
+    del engine
+    assert signal_stack() == before
 
 
 def test_an_answer_belongs_to_the_caller(engine_name: str, write_model: Write) -> None:

@@ -48,6 +48,7 @@ stages:
     format: onnx
     precision: [fp32, int8]
     calibration: 32
+    parity: 8
 """
 
 
