@@ -9,6 +9,7 @@ in one interleaved run.
 
 from __future__ import annotations
 
+import argparse
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -138,6 +139,9 @@ def _laid_out(image: NDArray[np.float32], session: Session) -> NDArray[np.float3
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", choices=("latency", "evaluation"), help="measure one of the two parts")
+    only = parser.parse_args().only
     image = np.random.default_rng(1).normal(size=(1, 3, SIZE, SIZE)).astype(np.float32)
     with tempfile.TemporaryDirectory() as folder:
         started = time.perf_counter()
@@ -148,8 +152,10 @@ def main() -> None:
             for engine, format_ in (("litert", "tflite"), ("onnxruntime", "onnx"), ("openvino", "onnx"))
             for precision in ("fp32", "int8")
         }
-        int8_latency(sessions, image)
-        evaluation_overhead(files["tflite-fp32"], sessions["litert/fp32"], image)
+        if only != "evaluation":
+            int8_latency(sessions, image)
+        if only != "latency":
+            evaluation_overhead(files["tflite-fp32"], sessions["litert/fp32"], image)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import argparse
 import sys
 
 from compress.cli.options import add_store
-from compress.cli.parser import choice
+from compress.cli.parser import UsageError, choice
 from compress.errors import ExitCode
 
 SUMMARY = "look after the store: ls, verify, gc"
@@ -27,9 +27,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     if (arguments.action == "gc") != (arguments.max_size is not None):
-        from compress.cli.parser import UsageError
-
         raise UsageError("`cache gc` needs --max-size SIZE, such as 4GiB; the other actions take none")
+    if arguments.store is not None and not arguments.store.is_dir():
+        raise UsageError(f"{arguments.store}: there is no store here; a run makes one, .edgepress by default")
     return {"ls": _list, "verify": _verify, "gc": _collect}[arguments.action](arguments)
 
 

@@ -24,9 +24,9 @@ def check_user_code(recipe: Recipe) -> None:
     add_import_folder(recipe.path.parent)
     importlib.invalidate_caches()
     problems = [
-        f"{recipe.path}: stage '{spec.id}': {problem}"
+        f"{recipe.places.get((spec.id, setting), recipe.path)}: stage '{spec.id}': {problem}"
         for spec in recipe.stages
-        for function in _functions(spec.settings)
+        for setting, function in _functions(spec.settings)
         if (problem := problem_of(function)) is not None
     ]
     if problems:
@@ -51,10 +51,10 @@ def problem_of(function: str) -> str | None:
     return f"module '{module}' has no function '{name}'{suggestion(name, sorted(names))}"
 
 
-def _functions(settings: Any) -> Iterator[str]:
-    for _, value in settings:
+def _functions(settings: Any) -> Iterator[tuple[str, str]]:
+    for setting, value in settings:
         if isinstance(value, ModelReference) and value.source == FUNCTION_SOURCE:
-            yield str(value.arguments["function"])
+            yield setting, str(value.arguments["function"])
 
 
 def _find(module: str) -> ModuleSpec | None:

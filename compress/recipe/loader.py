@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,8 @@ def load_recipe(
     if document.value is None and document.faults:
         raise RecipeError(lines(document.faults[()]))
     document, problems = apply_overrides(document, overrides, environment)
-    return _build(Path(path), text, document, registry, problems)
+    recipe = _build(Path(path), text, document, registry, problems)
+    return replace(recipe, overrides=tuple(overrides), places=_places(document, recipe))
 
 
 def _build(path: Path, text: str, document: Document, registry: Registry, problems: list[PlacedProblem]) -> Recipe:
@@ -71,6 +73,15 @@ def _build(path: Path, text: str, document: Document, registry: Registry, proble
         canonical=_canonical(root, name, canonical_data, names, gates),
         text=text,
     )
+
+
+def _places(document: Document, recipe: Recipe) -> dict[tuple[str, str], str]:
+    """`file:line:column` of every setting of every stage, those with default values included."""
+    return {
+        (stage["id"], setting): str(document.place(("stages", index, setting)))
+        for index, stage in enumerate(recipe.canonical["stages"])
+        for setting in stage
+    }
 
 
 def _canonical(

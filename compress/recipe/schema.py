@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +46,11 @@ class GateSpec:
 
 @dataclass(frozen=True)
 class Recipe:
-    """`nodes` is in execution order. `canonical` is the JSON-able recipe without comments, after overrides."""
+    """`nodes` is in execution order. `canonical` is the JSON-able recipe without comments, after overrides.
+
+    `overrides` are those of `--set`, as given: with `path` they are the command that runs this recipe. `places` says
+    where a setting stands, by stage id and setting, for what can be found wrong only later.
+    """
 
     path: Path
     name: str
@@ -58,3 +64,11 @@ class Recipe:
     reference: str | None
     canonical: dict[str, Any]
     text: str
+    overrides: tuple[str, ...] = ()
+    places: Mapping[tuple[str, str], str] = field(default_factory=dict)
+
+    @property
+    def command(self) -> str:
+        """What runs this recipe, as it was given; variables of the environment are not part of it."""
+        changes = (part for override in self.overrides for part in ("--set", override))
+        return shlex.join(["python", "-m", "compress", "run", str(self.path), *changes])

@@ -74,7 +74,7 @@ def build_report(inputs: ReportInputs) -> Report:
         variants=_measured(inputs),
         machines={proof.measurements.proof: proof.measurements.machine for proof in inputs.proofs},
         gates=tuple(inputs.gates),
-        reference=verdicts(claims, inputs.recipe.task, techniques, inputs.proofs),
+        reference=verdicts(claims, inputs.recipe, techniques, inputs.proofs),
     )
 
 

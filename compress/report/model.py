@@ -200,6 +200,7 @@ class Verdict(Record):
     interval: Interval | None = None
     of: str | None = Field(None, description="key of the file that was measured")
     against: str | None = Field(None, description="what the ratio is against, in words")
+    command: str | None = Field(None, description="what measured it: the command of the run")
     metric: str | None = None
     extension: bool = Field(False, description="measured on another task than the claim speaks of")
     verdict: Outcome

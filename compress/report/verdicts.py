@@ -70,12 +70,12 @@ def _is_torch(variant: Variant | None, line: tuple[tuple[str, str], ...]) -> boo
 
 
 def verdicts(
-    claims: Sequence[Claim], task: str, techniques: Techniques, proofs: Sequence[MeasuredProof]
+    claims: Sequence[Claim], recipe: Recipe, techniques: Techniques, proofs: Sequence[MeasuredProof]
 ) -> tuple[Verdict, ...]:
     """One verdict for each claim and each file that answers it; one `not measured` for a claim that none answers."""
     results: list[Verdict] = []
     for claim in claims:
-        answered = [] if claim.answer is None else list(_answers(claim, claim.answer, task, techniques, proofs))
+        answered = [] if claim.answer is None else list(_answers(claim, claim.answer, recipe, techniques, proofs))
         results.extend(answered or [_not_measured(claim)])
     return tuple(results)
 
@@ -108,7 +108,7 @@ def _pairs(technique: Technique, techniques: Techniques, proof: MeasuredProof) -
 
 
 def _answers(
-    claim: Claim, answer: Answer, task: str, techniques: Techniques, proofs: Sequence[MeasuredProof]
+    claim: Claim, answer: Answer, recipe: Recipe, techniques: Techniques, proofs: Sequence[MeasuredProof]
 ) -> Iterator[Verdict]:
     for proof in proofs:
         for pair in _pairs(answer.technique, techniques, proof):
@@ -118,11 +118,17 @@ def _answers(
             # A size is the file's own: the same file on a second engine is no second answer.
             again = answer.quantity not in ("latency", "quality") and not proof[pair.key].default_engine
             if reading is not None and not missed and not again:
-                yield _verdict(claim, answer, task, pair, comparison, *reading)
+                yield _verdict(claim, answer, recipe, pair, comparison, *reading)
 
 
 def _verdict(
-    claim: Claim, answer: Answer, task: str, pair: _Pair, comparison: Comparison, measured: float, interval: Interval
+    claim: Claim,
+    answer: Answer,
+    recipe: Recipe,
+    pair: _Pair,
+    comparison: Comparison,
+    measured: float,
+    interval: Interval,
 ) -> Verdict:
     claimed, better = claim.range, claim.better
     if claimed is None or better is None:
@@ -140,8 +146,9 @@ def _verdict(
         interval=interval,
         of=pair.key,
         against=f"{pair.against} ({other.engine} {other.precision})",
+        command=recipe.command,
         metric=metric,
-        extension=task != claim.task,
+        extension=recipe.task != claim.task,
         verdict=judge(claimed, better, interval),
         note="; ".join(notes) or None,
     )

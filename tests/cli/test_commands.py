@@ -90,7 +90,21 @@ def test_plan_prints_the_plan(recipe: str, monkeypatch: pytest.MonkeyPatch, caps
 ENTRY = Entry("result", "a" * 64, "train", ("baseline",), 1000, 0.0, 0.0, False)
 
 
-def test_cache_ls_prints_the_listing(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("action", ["ls", "verify", "gc --max-size 0"])
+def test_a_misspelt_store_is_not_an_empty_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], action: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["cache", *action.split(), "--store", "typo"]) == 2
+    assert "typo: there is no store here" in capsys.readouterr().err
+    assert not (tmp_path / "typo").exists()
+
+
+def test_cache_ls_prints_the_listing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "s").mkdir()
     monkeypatch.setattr(store, "list_entries", lambda folder: Listing(folder, (ENTRY,), 1000))
     monkeypatch.setattr(store, "render_listing", lambda listing: f"{listing.store}: {listing.size_bytes}")
     assert main(["cache", "ls", "--store", "s"]) == 0

@@ -54,6 +54,9 @@ def test_a_misspelt_function_is_found_before_anything_is_done(folder: Path, ask:
     with pytest.raises(RecipeError) as caught:
         ask("recipe.yaml", store=folder / "store")  # type: ignore[operator]
     two, three = caught.value.problems
+    assert two.startswith("recipe.yaml:")
+    line, column = map(int, two.split(":")[1:3])
+    assert RECIPE.splitlines()[line - 1][column - 1 :].lstrip("'\"").startswith("user_nets_found:smal")
     assert "stage 'two': module 'user_nets_found' has no function 'smal'; did you mean 'small'?" in two
     assert "stage 'three': cannot find the module 'user_nets_gone' of user_nets_gone:small" in three
     assert not (folder / "store").exists()

@@ -56,7 +56,7 @@ def test_the_quickstart_passes_its_gates_and_a_second_run_does_nothing(tmp_path:
     assert reports[0]["variants"] == reports[1]["variants"]
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.skipif(not (DATA / "cifar10" / "train.tar").is_file(), reason="needs the CIFAR-10 shards: set DATA")
 def test_the_quick_cifar10_recipe_passes_its_gates(tmp_path: Path) -> None:
     done = run("cifar10_quick.yaml", tmp_path)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -50,7 +51,8 @@ def by_claim(results: tuple[Verdict, ...]) -> dict[str, Verdict]:
 
 
 def all_verdicts(proof: MeasuredProof, task: str = "image-classification") -> tuple[Verdict, ...]:
-    return verdicts(load_claims("compression-table"), task, Techniques.of(recipe(), VARIANTS), [proof])
+    asked = replace(recipe(), task=task)
+    return verdicts(load_claims("compression-table"), asked, Techniques.of(recipe(), VARIANTS), [proof])
 
 
 def test_every_row_of_the_table_is_answered_by_the_chain(chain: MeasuredProof) -> None:
@@ -101,6 +103,12 @@ def test_a_light_cut_does_not_answer_what_half_of_the_parameters_costs(tmp_path:
 def test_rows_on_another_task_than_the_claims_are_marked_as_an_extension(chain: MeasuredProof) -> None:
     assert by_claim(all_verdicts(chain))["int8-quantization.size"].extension
     assert not by_claim(all_verdicts(chain, "text-classification"))["int8-quantization.size"].extension
+
+
+def test_what_was_measured_names_the_command_that_measures_it_again(chain: MeasuredProof) -> None:
+    rows = all_verdicts(chain)
+    assert {row.command for row in rows if row.verdict != "not measured"} == {"python -m compress run recipe.yaml"}
+    assert {row.command for row in rows if row.verdict == "not measured"} == {None}
 
 
 def test_a_quality_claim_in_another_metric_says_so(chain: MeasuredProof) -> None:

@@ -30,7 +30,7 @@ class CallableSettings(ImageDataSettings):
 
     source: Literal["callable"] = "callable"
     function: Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")] = Field(
-        description="package.module:function, found from the working directory or installed"
+        description="package.module:function, found beside the recipe or installed"
     )
     arguments: dict[str, Any] = Field({}, description="keyword arguments of the function")
 
