@@ -1,11 +1,12 @@
 """What the training loop costs over a bare PyTorch loop: figure `overhead.training-loop` of the table `chain`.
 
-    python benchmarks/training_overhead.py                 (about 6 minutes on a quiet machine)
+    python benchmarks/training_overhead.py                 (about 9 minutes on a quiet machine)
 
 Both train the same residual network on the digits with fused AdamW, a cosine schedule and one validation an epoch, in
 the same memory format, on one thread. The bare loop gets what it needs for free: normalised float tensors in memory, no
 augmentation, no guard against NaN, no training state on disk. Ours prepares its batches from 8-bit images, checks every
 loss and gradient, keeps the best weights and writes its state. The two take turns, in an order drawn anew each round.
+A round is one epoch: short turns, since a shared machine changes its speed within seconds.
 """
 
 from __future__ import annotations
@@ -102,8 +103,8 @@ def measure(runs: dict[str, Callable[[], float]], rounds: int, clock: Callable[[
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=11)
-    parser.add_argument("--epochs", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=45)
+    parser.add_argument("--epochs", type=int, default=1)
     parser.add_argument("--cpu-time", action="store_true", help="for a look on a busy machine; nothing is written")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
