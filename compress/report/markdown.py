@@ -196,7 +196,8 @@ def _reference(verdicts: Sequence[Verdict]) -> str:
         for verdict in answered
     ]
     missing = len({verdict.claim for verdict in verdicts} - {verdict.claim for verdict in answered})
-    notes = [f"Measured by `{command}`." for command in dict.fromkeys(verdict.command for verdict in answered) if command]
+    commands = dict.fromkeys(verdict.command for verdict in answered if verdict.command is not None)
+    notes = [f"Measured by `{command}`." for command in commands]
     if any(verdict.extension for verdict in answered):
         notes.append(
             "The claims speak of language models; measured on another task, these rows are the product's own extension."

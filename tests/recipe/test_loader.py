@@ -27,8 +27,10 @@ def test_a_recipe_is_typed_and_complete(load: Load) -> None:
 
 def test_the_command_that_runs_a_recipe_keeps_its_overrides(load: Load) -> None:
     assert load(CHAIN).command == "python -m compress run recipe.yaml"
-    recipe = load(CHAIN, "seed=4", "name=a b")
-    assert recipe.command == "python -m compress run recipe.yaml --set seed=4 --set 'name=a b'"
+    recipe = load(CHAIN, "seed=4", "stages.pruned.reduce={macs: 50%}")
+    assert recipe.command == (
+        "python -m compress run recipe.yaml --set seed=4 --set 'stages.pruned.reduce={macs: 50%}'"
+    )
 
 
 def test_the_name_defaults_to_the_file_name(load: Load) -> None:
