@@ -23,6 +23,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from compress.errors import EnvironmentProblem
 from compress.measurement.machine import processor
 from compress.models.builders import VARIANT_SOURCE
 from compress.models.variant import Variant
@@ -32,11 +33,11 @@ from compress.pipeline.sources import SourceReader
 from compress.recipe.model_reference import ModelReference
 from compress.recipe.registry import Registry
 from compress.recipe.schema import Node, Recipe
+from edge_runtime.engines import engine_specs
+from edge_runtime.errors import EngineError
 from export.targets import Target
 
 SCHEMA = 1
-ENGINES = ("ai-edge-litert", "onnxruntime", "openvino")
-"""Distributions of the engines that may run a file."""
 _FUNCTION = re.compile(r"([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*):[A-Za-z_]\w*")
 _LONGEST_PATH = 4096
 
@@ -109,9 +110,17 @@ def ingredients(
         task=task.name,
         target=asdict(surroundings.target),
         sources=found.modules,
-        versions=versions(packages | ({*ENGINES} if stage.measures else set())) | {"python": _python()},
+        versions=versions(packages | (_engine_distributions() if stage.measures else set())) | {"python": _python()},
         machine={"processor": processor(), "architecture": platform.machine()} if stage.measures else {},
     )
+
+
+def _engine_distributions() -> frozenset[str]:
+    """What may run a file, engines of third parties included."""
+    try:
+        return frozenset(spec.distribution for spec in engine_specs().values())
+    except EngineError as error:
+        raise EnvironmentProblem(str(error)) from error
 
 
 def data_ingredients(recipe: Recipe, registry: Registry, reader: SourceReader) -> str:
