@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import secrets
 import signal
 import sys
 import threading
@@ -93,7 +94,7 @@ def _study_options(parser: argparse.ArgumentParser) -> None:
 def _worker_options(parser: argparse.ArgumentParser) -> None:
     _study_options(parser)
     parser.add_argument("--folder", metavar="FOLDER", type=Path, default=FOLDER, help=_FOLDER_HELP)
-    parser.add_argument("--index", metavar="N", type=_count, default=0, help="tells workers apart that start together")
+    parser.add_argument("--index", metavar="N", type=_count, help="fixes a worker's draws (default: random)")
     parser.add_argument("--timeout", metavar="SECONDS", type=_seconds, help="take no trial after this time")
     parser.add_argument("--wait", metavar="SECONDS", type=_seconds, default=30.0, help=_WAIT_HELP)
 
@@ -132,7 +133,9 @@ def _worker(parsed: argparse.Namespace) -> None:
     if opened.settings.function is None:
         raise UsageError([f"study: '{opened.settings.name}' names no function, so that only its own program can work"])
     doing = find_function(opened.settings.function)(opened.settings.payload)
-    options = Options(parsed.folder.absolute(), parsed.index, parsed.timeout)
+    # Workers that draw the same numbers would try the same points.
+    index = parsed.index if parsed.index is not None else secrets.randbits(32)
+    options = Options(parsed.folder.absolute(), index, parsed.timeout)
     with _interruptible():
         done = work(opened, doing, options, lambda line: print(line, file=sys.stderr, flush=True))
     print(f"{done.complete} complete, {done.cut} cut, {done.failed} failed")

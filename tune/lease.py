@@ -29,9 +29,10 @@ BEAT = 15.0
 """Seconds between two beats."""
 GRACE = 150.0
 """Seconds without a beat after which another host's worker counts as gone."""
-LEASE, RETRY_OF, ORIGIN = "tune:lease", "tune:retry_of", "tune:origin"
-MOST_RETRIES = 10
-"""A trial that has taken this many workers with it is not offered again."""
+LEASE, RETRY_OF, ORIGIN, FRUITLESS = "tune:lease", "tune:retry_of", "tune:origin", "tune:fruitless"
+CAUSE = "cause"
+MOST_FRUITLESS = 5
+"""A trial that has taken this many workers with it since its last report is not offered again."""
 
 
 @dataclass(frozen=True)
@@ -134,12 +135,16 @@ def rescue(study: Study, watch: Watch) -> list[int]:
     for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
         if not watch.is_abandoned(trial):
             continue
+        given_up = fruitless(trial) >= MOST_FRUITLESS
         try:
+            if given_up:
+                cause = f"{MOST_FRUITLESS} workers in a row ended without a word while they worked on this trial"
+                study._storage.set_trial_user_attr(trial._trial_id, CAUSE, cause)
             study._storage.set_trial_state_values(trial._trial_id, TrialState.FAIL)
         except (UpdateFinishedTrialError, RuntimeError):  # another observer was quicker, or its worker has told it
             continue
         rescued.append(trial.number)
-        if retries_of(trial) < MOST_RETRIES:
+        if not given_up:
             # Read again: what was reported between our reading and its end belongs to the retry, too.
             study.add_trial(retry(study._storage.get_trial(trial._trial_id)))
     return rescued
@@ -154,6 +159,7 @@ def retry(trial: FrozenTrial) -> FrozenTrial:
         "fixed_params": {**attributes.get("fixed_params", {}), **trial.params},
         RETRY_OF: [*trial.system_attrs.get(RETRY_OF, ()), trial.number],
         ORIGIN: origin_of(trial),
+        FRUITLESS: [fruitless(trial), len(trial.intermediate_values)],
     }
     return create_trial(
         state=TrialState.WAITING,
@@ -163,9 +169,10 @@ def retry(trial: FrozenTrial) -> FrozenTrial:
     )
 
 
-def retries_of(trial: FrozenTrial) -> int:
-    """How many trials before this one stood for the same parameters and were left by their workers."""
-    return len(trial.system_attrs.get(RETRY_OF, ()))
+def fruitless(trial: FrozenTrial) -> int:
+    """How many workers, the present one included, have had this trial since its last report."""
+    count, reports = trial.system_attrs.get(FRUITLESS, (0, 0))
+    return 1 if len(trial.intermediate_values) > reports else int(count) + 1
 
 
 def origin_of(trial: FrozenTrial) -> int:

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Literal
 from edge_runtime.nearest import suggestion
 from tune.errors import EveryTrialFailed, TuneError, UsageError
 from tune.judging import COSTS, CUT, REASON
-from tune.lease import superseded
+from tune.lease import CAUSE, superseded
 from tune.multi_objective import front
 from tune.settings import StudySettings
-from tune.study import CAUSE, OpenStudy
+from tune.study import OpenStudy
 
 if TYPE_CHECKING:
     from optuna.trial import FrozenTrial

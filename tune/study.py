@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tune.errors import StudyChanged, UsageError
-from tune.lease import superseded
+from tune.lease import CAUSE, RETRY_OF, superseded
 from tune.samplers import design
 from tune.settings import DESIGNS, StudySettings, check
 from tune.space import Choice
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from optuna.samplers import BaseSampler
     from optuna.storages import BaseStorage
 
-SETTINGS, SLOT, CAUSE = "tune:settings", "tune:slot", "cause"
+SETTINGS, SLOT = "tune:settings", "tune:slot"
 
 
 @dataclass(frozen=True)
@@ -142,11 +142,15 @@ def _offer(opened: OpenStudy, points: list[dict[str, Choice]] | None) -> None:
 
 
 def take(opened: OpenStudy) -> int | None:
-    """The id of a waiting trial that now belongs to the caller; None when none is waiting."""
+    """The id of a waiting trial that now belongs to the caller; None when none is waiting.
+
+    What was begun already comes first.
+    """
     from optuna.exceptions import UpdateFinishedTrialError
     from optuna.trial import TrialState
 
-    for trial in opened.study.get_trials(deepcopy=False, states=(TrialState.WAITING,)):
+    waiting = opened.study.get_trials(deepcopy=False, states=(TrialState.WAITING,))
+    for trial in sorted(waiting, key=lambda trial: (RETRY_OF not in trial.system_attrs, trial.number)):
         try:
             if opened.storage.set_trial_state_values(trial._trial_id, TrialState.RUNNING):
                 return int(trial._trial_id)

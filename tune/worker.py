@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 from tune.artifacts import attach, store_of
 from tune.errors import EveryTrialFailed, StorageUnreachable, TrialCut, TrialEnded, TrialLost
 from tune.judging import COSTS, CUT, REASON, SeveralObjectives, SingleObjective, reason_before
-from tune.lease import BEAT, GRACE, Heart, Watch, origin_of, rescue, retry, this_process
+from tune.lease import BEAT, CAUSE, GRACE, Heart, Watch, origin_of, rescue, retry, this_process
 from tune.samplers import build_pruner, build_sampler, distributions
-from tune.study import CAUSE, OpenStudy, folder_of, plain, take
+from tune.study import OpenStudy, folder_of, plain, take
 from tune.trial import Trial, Work, checked
 
 if TYPE_CHECKING:
@@ -100,8 +100,11 @@ class _Worker:
 
     def _seed(self) -> int:
         """Differs between workers and between starts of one: a worker that goes on must not repeat its first points."""
-        ended = sum(trial.state.is_finished() for trial in self._opened.study.get_trials(deepcopy=False))
-        text = f"{self._settings.seed} {self._options.index} {ended}"
+        from optuna.trial import TrialState
+
+        trials = self._opened.study.get_trials(deepcopy=False)
+        begun = sum(trial.state is not TrialState.WAITING for trial in trials)
+        text = f"{self._settings.seed} {self._options.index} {begun}"
         return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big")
 
     def _others_at_work(self, study: Study) -> bool:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from compress.recipe.tuning import TuneSpec
 
 
 @dataclass(frozen=True)
@@ -58,3 +61,4 @@ class Recipe:
     reference: str | None
     canonical: dict[str, Any]
     text: str
+    tune: TuneSpec | None = None

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.tune.toys import opened, ran, states, steps, until, worker
-from tune.lease import LEASE, MOST_RETRIES, RETRY_OF, Heart, Owner, Watch, is_gone, origin_of, rescue, this_process
+from tune.lease import LEASE, MOST_FRUITLESS, RETRY_OF, Heart, Owner, Watch, is_gone, origin_of, rescue, this_process
+from tune.results import records
 from tune.study import OpenStudy, take
 from tune.trial import Work
 from tune.worker import Options, work
@@ -115,11 +116,24 @@ def test_the_retry_keeps_parameters_reports_and_folder(tmp_path: Path) -> None:
 
 def test_a_trial_that_takes_every_worker_with_it_is_given_up(tmp_path: Path) -> None:
     study = opened(tmp_path, trials=1)
-    for _ in range(MOST_RETRIES + 1):
+    for _ in range(MOST_FRUITLESS):
         leased(study, replace(this_process(), started="1"))
         rescue(study.study, Watch())
     assert take(study) is None
-    assert len(study.study.trials) == MOST_RETRIES + 1
+    assert len(study.study.trials) == MOST_FRUITLESS
+    last = records(study)[-1]
+    assert (last.state, last.cause) == (
+        "failed", "5 workers in a row ended without a word while they worked on this trial",
+    )  # fmt: skip
+
+
+def test_a_trial_that_gets_further_with_every_worker_is_never_given_up(tmp_path: Path) -> None:
+    study = opened(tmp_path, trials=1)
+    for step in range(1, 3 * MOST_FRUITLESS):
+        taken = leased(study, replace(this_process(), started="1"))
+        study.storage.set_trial_intermediate_value(taken, step, 0.5)
+        rescue(study.study, Watch())
+    assert states(study) == ["WAITING"]
 
 
 def test_a_heart_beats_while_it_holds_a_trial(tmp_path: Path) -> None:

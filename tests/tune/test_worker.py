@@ -256,3 +256,30 @@ def test_samplers_of_two_objectives_take_cut_trials_as_they_are(sampler: Any, tm
     done = work(study, Work(accuracy, measure), Options(tmp_path))
     assert done.complete + done.cut == 30
     assert done.failed == 0
+
+
+def test_a_worker_that_starts_again_does_not_repeat_its_first_points(tmp_path: Path) -> None:
+    study = opened(tmp_path, trials=4)
+
+    def interrupted(trial: Trial) -> dict[str, float]:
+        if trial.number == 1:
+            raise KeyboardInterrupt
+        return {"score": 1.0}
+
+    with pytest.raises(KeyboardInterrupt):
+        work(study, Work(interrupted), Options(tmp_path))
+    work(study, Work(steps), Options(tmp_path))
+    assert len({record.params["rate"] for record in records(study) if record.state == "complete"}) == 4
+
+
+def test_what_was_begun_comes_before_what_was_not(tmp_path: Path) -> None:
+    study = opened(tmp_path, trials=3)
+
+    def interrupted(trial: Trial) -> dict[str, float]:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        work(study, Work(interrupted), Options(tmp_path))
+    order: list[int] = []
+    work(study, Work(lambda trial: order.append(trial.number) or {"score": 1.0}), Options(tmp_path))
+    assert order == [3, 1, 2]
