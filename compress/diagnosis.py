@@ -28,6 +28,8 @@ _PACKAGES = (
     "safetensors",
     "pydantic",
     "pyyaml",
+    "optuna",
+    "optuna-dashboard",
 )
 _SAME_FOLDER = (("opencv-python", "opencv-python-headless", "opencv-contrib-python", "opencv-contrib-python-headless"),)
 """Distributions that unpack into one folder, so that only one of them can be whole."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -47,7 +47,11 @@ class _Turn:
 
 
 class Runner:
-    """One run of one recipe. `on_variant` is called with every variant as soon as it exists."""
+    """One run of one recipe. `on_variant` is called with every variant as soon as it exists.
+
+    `on_progress` gets every progress of a stage (its id, and the fields), of which the log leaves out what comes too
+    fast to be read; it may end the run by raising.
+    """
 
     def __init__(
         self,
@@ -57,6 +61,7 @@ class Runner:
         log: EventLog,
         device: str,
         on_variant: Callable[[Variant], None],
+        on_progress: Callable[[str, Mapping[str, Any]], None] = lambda stage, fields: None,
     ) -> None:
         self.reached = Reached()
         self._recipe = recipe
@@ -66,6 +71,7 @@ class Runner:
         self._log = log
         self._device = device
         self._on_variant = on_variant
+        self._on_progress = on_progress
         self._history = read_history(self._store.history)
 
     def execute(self) -> None:
@@ -149,6 +155,7 @@ class Runner:
         clock = StageClock(expected(turn.node), sum(map(expected, self._recipe.nodes[turn.position + 1 :])))
 
         def progress(message: str, *, fraction: float | None = None, **fields: Any) -> None:
+            self._on_progress(turn.node.stage.id, fields)
             left = clock.update(fraction)
             if left is not None:
                 times = {} if fraction is None else {"fraction": fraction, **left}

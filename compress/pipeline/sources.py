@@ -21,7 +21,7 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
-ROOTS = ("compress", "export", "edge_runtime")
+ROOTS = ("compress", "export", "tune", "edge_runtime")
 _NAMED = re.compile(rf"(?:{'|'.join(ROOTS)})(?:\.[A-Za-z_]\w*)+(?::[A-Za-z_]\w*)?")
 _EMPTY = hashlib.sha256(b"").hexdigest()
 _Kind = Literal["local", "installed", "none"]

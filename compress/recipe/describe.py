@@ -15,8 +15,9 @@ from compress.recipe.gates import GATES
 from compress.recipe.grammar import RecipeGrammar, StageGrammar
 from compress.recipe.nearest import suggestion
 from compress.recipe.registry import Registry
+from compress.recipe.tuning import TuneGrammar
 
-Kind = Literal["recipe", "stage", "task", "model source", "data source", "gate"]
+Kind = Literal["recipe", "stage", "task", "model source", "data source", "gate", "tune"]
 _DEEPEST = 4
 
 
@@ -67,6 +68,7 @@ def _entries(registry: Registry) -> Iterator[Entry]:
             yield _entry("data source", name, settings, _module_summary(settings))
     for name, settings in GATES.items():
         yield _entry("gate", name, settings)
+    yield _entry("tune", "tune", TuneGrammar)
 
 
 def _entry(kind: Kind, name: str, settings: type[BaseModel], summary: str = "") -> Entry:

@@ -41,6 +41,7 @@ class RecipeGrammar(Grammar):
     stages: list[dict[str, Any]] = Field(min_length=1, description="The techniques, in order.")
     gates: list[dict[str, Any]] = Field(default=[], description="Conditions that decide the exit code.")
     reference: Text | None = Field(None, description="Published claims to set the measurements against.")
+    tune: dict[str, Any] | None = Field(None, description="A search over settings: `edgepress tune` carries it out.")
 
 
 class StageGrammar(Grammar):

@@ -15,6 +15,7 @@ from compress.recipe.gates import GATES
 from compress.recipe.grammar import GateGrammar, RecipeGrammar, StageGrammar
 from compress.recipe.model_reference import FUNCTION_PATTERN, ModelReference
 from compress.recipe.registry import Registry
+from compress.recipe.tuning import TuneGrammar
 
 _VARIABLE = {"type": "string", "pattern": r"\$\{"}
 _REFERENCES = "#/$defs/"
@@ -33,6 +34,7 @@ def recipe_schema(registry: Registry) -> Schema:
     properties["data"] = _data(registry, definitions) | _described(properties["data"])
     properties["stages"]["items"] = _stages(registry, definitions)
     properties["gates"]["items"] = _gates(definitions)
+    properties["tune"] = {"anyOf": [_tune(definitions), {"type": "null"}], **_described(properties["tune"])}
     definitions["ModelReference"] = _model_reference(registry, definitions)
     schema |= {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -119,6 +121,23 @@ def _gates(definitions: dict[str, Schema]) -> Schema:
         definitions[key] = _of_model(model, f"{key}.", definitions)
         grammar["properties"][name] = {"$ref": _pointer(key)}
     return grammar | {"minProperties": 2}
+
+
+def _tune(definitions: dict[str, Schema]) -> Schema:
+    schema = _of_model(TuneGrammar, "tune.", definitions)
+    choices: Schema = {"type": "array", "minItems": 1}
+    numbers: Schema = {name: {"type": "number"} for name in ("low", "high", "step")}
+    bounds: Schema = {
+        "type": "object",
+        "properties": {**numbers, "log": {"type": "boolean"}},
+        "required": ["low", "high"],
+        "additionalProperties": False,
+    }
+    schema["properties"]["space"] = {
+        "anyOf": [{"type": "object", "additionalProperties": {"anyOf": [choices, bounds]}}, {"type": "null"}],
+        **_described(schema["properties"]["space"]),
+    }
+    return schema
 
 
 def _pointer(key: str) -> str:

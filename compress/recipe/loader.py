@@ -21,6 +21,7 @@ from compress.recipe.problems import PlacedProblem, Problem, lines
 from compress.recipe.registry import Registry
 from compress.recipe.schema import GateSpec, Recipe
 from compress.recipe.sections import Checker, check_data, check_gates, check_stages, check_top
+from compress.recipe.tuning import TuneSpec, check_tune, resolve_tune
 
 _SUFFIXES = {".yaml", ".yml"}
 
@@ -53,6 +54,7 @@ def _build(path: Path, text: str, document: Document, registry: Registry, proble
     data, canonical_data = check_data(root.get("data"), root.get("task"), checker)
     names = expand(check_stages(root.get("stages"), checker))
     gates = resolve_gates(check_gates(root.get("gates"), root.get("task"), checker), names)
+    tune = resolve_tune(check_tune(root, checker), names)
     # A value that could not be read is reported once; that None is not what its setting expects is no news.
     found = [_place(p, document) for p in (*checker.problems, *names.problems) if not document.unread(p.path)]
     problems = [*(fault for group in document.faults.values() for fault in group), *problems, *found]
@@ -70,8 +72,9 @@ def _build(path: Path, text: str, document: Document, registry: Registry, proble
         nodes=tuple(names.nodes),
         gates=gates,
         reference=root.get("reference"),
-        canonical=_canonical(root, name, canonical_data, names, gates),
+        canonical=_canonical(root, name, canonical_data, names, gates) | _canonical_tune(tune),
         text=text,
+        tune=tune,
     )
 
 
@@ -107,6 +110,13 @@ def _canonical(
         ],
         "reference": root.get("reference"),
     }
+
+
+def _canonical_tune(tune: TuneSpec | None) -> dict[str, Any]:
+    if tune is None:
+        return {}
+    written = tune.settings.model_dump(mode="json")
+    return {"tune": written | {"space": tune.space.to_json(), "of": tune.of}}
 
 
 def read_text(path: Path) -> str:

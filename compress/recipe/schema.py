@@ -6,7 +6,10 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from compress.recipe.tuning import TuneSpec
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,7 @@ class Recipe:
     text: str
     overrides: tuple[str, ...] = ()
     places: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    tune: TuneSpec | None = None
 
     @property
     def command(self) -> str:

@@ -28,6 +28,7 @@ from compress.recipe.schema import Recipe
 from edge_runtime import __main__ as edge_runtime
 from tests.docs.conftest import ENVIRONMENT
 from tests.docs.pages import PAGES, README, ROOT, Block, Command, blocks, commands, read, whole_recipe
+from tune import __main__ as tune
 
 QUICKSTART = (ROOT / "recipes" / "quickstart.yaml").read_text(encoding="utf-8")
 RECIPES = [block for page in PAGES for block in blocks(page, "yaml", "recipe")]
@@ -140,6 +141,12 @@ def test_a_command_is_one(command: Command) -> None:
     check(command.words)
 
 
+def test_the_search_without_recipes_finds_its_optimum(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("optuna")
+    execute(named("tuning.md", "search.py"))
+    assert abs(ast.literal_eval(capsys.readouterr().out)["x"] - 2) < 0.5
+
+
 @pytest.mark.parametrize(
     "words",
     [
@@ -163,6 +170,8 @@ def check(words: Sequence[str]) -> None:
     match tuple(words):
         case ("python", "-m", "compress", *arguments):
             check_compress(arguments)
+        case ("python", "-m", "tune", *arguments):
+            tune._parse(list(arguments))
         case ("python", "-m", "edge_runtime", *arguments):
             edge_runtime._parser().parse_args(arguments)
         case ("python", "-m", "pip", "install" | "wheel", *arguments) | ("pip", "install", *arguments):

@@ -9,7 +9,7 @@ import pytest
 
 from tests.docs.pages import DOCS, PAGES, README, ROOT, prose, read
 
-_PATH = re.compile(r"`((?:compress|export|edge_runtime|recipes|benchmarks|docs|tests)/[\w./*-]*)`")
+_PATH = re.compile(r"`((?:compress|export|tune|edge_runtime|recipes|benchmarks|docs|tests)/[\w./*-]*)`")
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 _OTHER_SCHEMES = re.compile(r"\w+://")
 _MACHINE = re.compile(r"(?<![\w.])/(?:work|tmp|home|root|mnt|opt|usr|var)\b")
@@ -55,6 +55,7 @@ def test_lines_end_where_those_of_the_code_end(page: str) -> None:
 def test_every_room_and_every_page_can_be_found() -> None:
     """A room that the design does not name, or a page that no other one links to, would not be found."""
     rooms = {path.parent.relative_to(ROOT).as_posix() for path in (ROOT / "compress").glob("*/__init__.py")}
-    assert {room for room in {*rooms, "export", "edge_runtime"} if f"`{room}/`" not in read("design.md")} == set()
+    rooms |= {"export", "tune", "edge_runtime"}
+    assert {room for room in rooms if f"`{room}/`" not in read("design.md")} == set()
     linked = {link.partition("#")[0] for page in PAGES for link in _LINK.findall(prose(page))}
     assert set(PAGES) - {"guide.md", "design.md"} <= linked

@@ -37,7 +37,8 @@ def test_a_recipe_is_valid_and_headed_by_its_command_cost_and_expectation(recipe
         (tmp_path / "cifar10" / name).touch()
     load_recipe(recipe, installed_registry(), environment={"DATA": str(tmp_path)})
     header = recipe.read_text().split("recipe: 1")[0]
-    assert f"python -m compress run recipes/{recipe.name}" in header
+    command = "tune" if recipe.stem == "tuning" else "run"
+    assert f"python -m compress {command} recipes/{recipe.name}" in header
     assert "minutes" in header.splitlines()[0]
 
 
