@@ -22,6 +22,7 @@ from export.errors import ConversionError
 from export.graph import summarize
 from export.inspect import read_graph, require_int8
 from export.layout import Samples, file_input
+from export.learned import PROBES, Learned, prepare
 from export.module import check_contract, load_module, reference_outputs
 from export.parity import compare, run_file
 from export.request import ConversionRequest, ConvertedFile, Format, Precision
@@ -53,7 +54,9 @@ def convert_all(request: ConversionRequest) -> tuple[ConvertedFile, ...]:
     with torch.no_grad():
         module = load_module(request.source)
         references = reference_outputs(module, request.contract, parity)
-        derive = _MAKERS[request.format](_folded(module, parity), request, calibration, target)
+        folded = _folded(module, parity)
+        learned = _learned(folded, request, parity)
+        derive = _MAKERS[request.format](folded, request, calibration, target, learned)
     inputs = [file_input(request.contract, sample) for sample in parity]
     directory = Path(request.output_directory)
     with tempfile.TemporaryDirectory(prefix=".converting-", dir=directory) as folder:
@@ -92,7 +95,20 @@ def _folded(module: nn.Module, parity: Samples) -> nn.Module:
     return folded if fold.same_function(module, folded, torch.from_numpy(np.array(parity[:1]))) else module
 
 
-def _onnx(module: nn.Module, request: ConversionRequest, calibration: Samples | None, target: Target) -> Derive:
+def _learned(module: nn.Module, request: ConversionRequest, parity: Samples) -> Learned | None:
+    if request.learned is None or "int8" not in request.precisions:
+        return None
+    probes = tuple(file_input(request.contract, sample) for sample in parity[:PROBES])
+    return Learned(prepare(module, request.learned, parity), probes)
+
+
+def _onnx(
+    module: nn.Module,
+    request: ConversionRequest,
+    calibration: Samples | None,
+    target: Target,
+    learned: Learned | None,
+) -> Derive:
     from export import int8_onnx
     from export.onnx import convert_float, serialize, strip
 
@@ -108,7 +124,8 @@ def _onnx(module: nn.Module, request: ConversionRequest, calibration: Samples | 
             result, scheme = int8_onnx.to_int8_dynamic(model), int8_onnx.DYNAMIC_SCHEME
         else:
             inputs = _calibration_inputs(calibration, request.contract)
-            result, scheme = int8_onnx.to_int8(model, inputs, target), int8_onnx.scheme(target)
+            result = int8_onnx.to_int8(model, inputs, target, learned=learned)
+            scheme = int8_onnx.scheme(target)
         strip(result)
         if precision == "int8":
             result = int8_onnx.store_interface(result, request.input_dtype, request.output_dtype)
@@ -117,7 +134,13 @@ def _onnx(module: nn.Module, request: ConversionRequest, calibration: Samples | 
     return derive
 
 
-def _tflite(module: nn.Module, request: ConversionRequest, calibration: Samples | None, target: Target) -> Derive:
+def _tflite(
+    module: nn.Module,
+    request: ConversionRequest,
+    calibration: Samples | None,
+    target: Target,
+    learned: Learned | None,
+) -> Derive:
     from export import int8_tflite
     from export.tflite import convert_float
 
@@ -132,13 +155,15 @@ def _tflite(module: nn.Module, request: ConversionRequest, calibration: Samples 
             return Made(int8_tflite.to_int8_dynamic(model), int8_tflite.DYNAMIC_SCHEME)
         name = request.contract.inputs[0].name
         inputs = ({name: array} for array in _calibration_inputs(calibration, request.contract))
-        content = int8_tflite.to_int8(model, inputs, request.input_dtype, request.output_dtype)
+        content = int8_tflite.to_int8(model, inputs, request.input_dtype, request.output_dtype, learned=learned)
         return Made(content, int8_tflite.SCHEME)
 
     return derive
 
 
-_MAKERS: dict[Format, Callable[[nn.Module, ConversionRequest, Samples | None, Target], Derive]] = {
+_Maker = Callable[[nn.Module, ConversionRequest, Samples | None, Target, Learned | None], Derive]
+
+_MAKERS: dict[Format, _Maker] = {
     "onnx": _onnx,
     "tflite": _tflite,
 }

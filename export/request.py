@@ -31,6 +31,35 @@ class ModuleSource:
 
 
 @dataclass(frozen=True)
+class ActivationScale:
+    """Scale and zero point (of uint8, 0 to 255) at one of the points of `export.points`."""
+
+    point: str
+    scale: float
+    zero_point: int
+
+
+@dataclass(frozen=True)
+class WeightScale:
+    """The scale of each output channel of a layer (a module path); the zero point is 0."""
+
+    layer: str
+    scales: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class LearnedQuantization:
+    """What training with fake quantization learned: every scale that an INT8 file has to have.
+
+    Weights are integers from `-weight_levels` to `weight_levels`: 127, or 64 where larger ones would saturate.
+    """
+
+    activations: tuple[ActivationScale, ...]
+    weights: tuple[WeightScale, ...]
+    weight_levels: int
+
+
+@dataclass(frozen=True)
 class ConversionRequest:
     """One model, one format; every precision is derived from one float conversion.
 
@@ -38,7 +67,7 @@ class ConversionRequest:
     The torch module itself always takes NCHW; for a contract in NHWC the converter moves the axes.
     `calibration` names a `.npy` file of float32 preprocessed inputs (N, C, H, W), read through a memory map, one
     sample at a time. `parity` names the same kind of file with the samples on which file and torch module are
-    compared.
+    compared. `learned` replaces, in the `int8` file, what the calibration samples say.
     """
 
     source: ModuleSource
@@ -51,6 +80,7 @@ class ConversionRequest:
     target: str = "host"
     input_dtype: IODType = "float32"
     output_dtype: IODType = "float32"
+    learned: LearnedQuantization | None = None
 
 
 @dataclass(frozen=True)
@@ -103,3 +133,12 @@ class ConversionAnswer:
     peak_memory_bytes: int
     seconds: float
     versions: dict[str, str] = field(default_factory=dict)
+
+
+def learned_from_json(data: dict[str, Any]) -> LearnedQuantization:
+    """The inverse of `dataclasses.asdict`. Raises KeyError or TypeError when the data is none."""
+    return LearnedQuantization(
+        activations=tuple(ActivationScale(**entry) for entry in data["activations"]),
+        weights=tuple(WeightScale(entry["layer"], tuple(entry["scales"])) for entry in data["weights"]),
+        weight_levels=int(data["weight_levels"]),
+    )

@@ -20,6 +20,7 @@ from pydantic import Field
 
 from compress.errors import EnvironmentProblem, StageError
 from compress.measurement.samples import CalibrationCard, in_layout, write_samples
+from compress.models.saved import read_architecture
 from compress.models.variant import FileVariant, TorchVariant, Variant
 from compress.recipe.types import Duration, OneOrMany, PositiveInt
 from compress.stages.protocol import StageContext, StageSettings
@@ -119,8 +120,9 @@ class ExportStage:
 def plan_requests(
     parent: TorchVariant, settings: ExportSettings, context: StageContext, parity: Path, calibration: Path | None
 ) -> list[ConversionRequest]:
-    """The conversions to do, one for each format. Starts nothing."""
+    """The conversions to do, one for each format, with the scales that a `quantize` stage learned. Starts nothing."""
     source = ModuleSource(_FACTORY, {"directory": str(parent.directory), "verify": parent.digest})
+    learned = read_architecture(parent.directory).quantization
     return [
         ConversionRequest(
             source=source,
@@ -133,6 +135,7 @@ def plan_requests(
             target=context.target.name,
             input_dtype=settings.input_dtype,
             output_dtype=settings.output_dtype,
+            learned=learned,
         )
         for format_ in dict.fromkeys(settings.format)
     ]
