@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,10 +22,13 @@ from edge_runtime.engines.onnx_file import QUANTIZATION_KEY
 from export.errors import ConversionError
 from export.inspect_onnx import INT8_OPERATORS
 from export.learned import Learned, match_activations, match_weights
+from export.ranges import Estimator, estimate
 from export.request import IODType
 from export.targets import Target
 
 Ranges = dict[str, tuple[np.float32, np.float32]]
+
+MIN_MAX = Estimator()
 
 REDUCED_LEVELS = 64
 """Largest integer of a weight of 7 bits."""
@@ -59,15 +62,19 @@ def to_int8(
     target: Target,
     threads: int = 1,
     learned: Learned | None = None,
+    estimator: Estimator = MIN_MAX,
 ) -> ModelProto:
     """INT8 weights per channel and INT8 activations, in the target's scheme, with float input and output.
 
-    `inputs` are calibration inputs as the model takes them, with batch; they are read once, one at a time. `learned`
-    scales take the place of measured ranges; calibration still gives those of what a converter added. Raises
-    ConversionError when a scale has no tensor, or weights are wider than the target's kernels can take.
+    `inputs` are calibration inputs as the model takes them, with batch, read one at a time: once, and once more unless
+    the estimator is min-max. `learned` scales take the place of measured ranges; calibration still gives those of what
+    a converter added. Raises ConversionError when a scale has no tensor, or weights are wider than the target's kernels
+    can take.
     """
     overrides = {} if learned is None else learned_overrides(model, learned, target, threads)
     ranges = measure_ranges(model, inputs, threads)
+    if estimator.method != "min-max":
+        ranges = _estimated(model, inputs, threads, estimator, ranges)
     quantizer = QDQQuantizer(
         _copy(model),
         per_channel=True,
@@ -144,7 +151,20 @@ def _activations(
     model: ModelProto, probes: Sequence[NDArray[np.float32]], threads: int
 ) -> dict[str, NDArray[np.float32]]:
     """Every float activation over the samples (N, ...), by name."""
-    names = [name for name in activation_names(model) if name != model.graph.input[0].name]
+    collected: dict[str, list[NDArray[np.float32]]] = {}
+    for values in _every_tensor(model, probes, threads):
+        for name, value in values.items():
+            if value.ndim > 1 and value.shape[0] == 1:
+                collected.setdefault(name, []).append(value[0])
+    return {name: np.stack(values) for name, values in collected.items() if len(values) == len(probes)}
+
+
+def _every_tensor(
+    model: ModelProto, inputs: Iterable[NDArray[np.float32]], threads: int
+) -> Iterator[dict[str, NDArray[np.float32]]]:
+    """The values of every float activation, input by input."""
+    source = model.graph.input[0].name
+    names = [name for name in activation_names(model) if name != source]
     watched = _copy(model)
     outputs = {value.name for value in model.graph.output}
     known = {value.name: value for value in model.graph.value_info}
@@ -152,14 +172,16 @@ def _activations(
     session = onnxruntime.InferenceSession(
         watched.SerializeToString(), _session_options(threads), ["CPUExecutionProvider"]
     )
-    source = model.graph.input[0].name
-    collected: dict[str, list[NDArray[np.float32]]] = {name: [] for name in (source, *names)}
-    for array in probes:
-        collected[source].append(array[0])
-        for name, value in zip(names, session.run(names, {source: array}), strict=True):
-            if value.ndim > 1 and value.shape[0] == 1:
-                collected[name].append(value[0])
-    return {name: np.stack(values) for name, values in collected.items() if len(values) == len(probes)}
+    for array in inputs:
+        yield {source: array, **dict(zip(names, session.run(names, {source: array}), strict=True))}
+
+
+def _estimated(
+    model: ModelProto, inputs: Iterable[NDArray[np.float32]], threads: int, estimator: Estimator, measured: Ranges
+) -> Ranges:
+    extremes = {name: (float(low), float(high)) for name, (low, high) in measured.items()}
+    found = estimate(estimator, _every_tensor(model, inputs, threads), extremes)
+    return {name: (np.float32(low), np.float32(high)) for name, (low, high) in found.items()}
 
 
 def measure_ranges(model: ModelProto, inputs: Iterable[NDArray[np.float32]], threads: int = 1) -> Ranges:

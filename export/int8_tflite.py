@@ -18,11 +18,14 @@ from numpy.typing import NDArray
 
 from export.errors import ConversionError
 from export.learned import Learned, match_activations, match_weights
+from export.ranges import Estimator, estimate
 from export.request import IODType
 
 SCHEME = "s8s8 per-channel"
 DYNAMIC_SCHEME = "s8s8 per-channel dynamic"
 SIGNATURE = "serving_default"
+
+MIN_MAX = Estimator()
 
 Ranges = dict[str, dict[str, NDArray[np.float32]]]
 
@@ -36,17 +39,19 @@ def to_int8(
     output_dtype: IODType = "float32",
     threads: int = 1,
     learned: Learned | None = None,
+    estimator: Estimator = MIN_MAX,
 ) -> bytes:
     """INT8 weights per channel and INT8 activations.
 
-    `inputs` are calibration inputs by name as the model takes them, with batch; they are read once, one at a time.
-    `learned` scales take the place of measured ranges; calibration still gives those of what a converter added.
+    `inputs` are calibration inputs by name as the model takes them, with batch, read one at a time: once, and once more
+    unless the estimator is min-max. `learned` scales take the place of measured ranges; calibration still gives those
+    of what a converter added.
     """
     rules = quantizer.Quantizer(model, recipe.static_wi8_ai8())
     for operation, dtype in ((_OPERATION.INPUT, input_dtype), (_OPERATION.OUTPUT, output_dtype)):
         if dtype == "float32":
             rules.update_quantization_recipe(".*", operation, algorithm_key=AlgorithmName.NO_QUANTIZE)
-    ranges = measure_ranges(model, inputs, threads, learned)
+    ranges = measure_ranges(model, inputs, threads, learned, estimator)
     result = _quantized(rules, ranges)
     if "uint8" in (input_dtype, output_dtype):
         result = _with_uint8(result, input_dtype == "uint8", output_dtype == "uint8")
@@ -72,9 +77,13 @@ def to_fp16(model: bytes) -> bytes:
 
 
 def measure_ranges(
-    model: bytes, inputs: Iterable[dict[str, NDArray[np.float32]]], threads: int = 1, learned: Learned | None = None
+    model: bytes,
+    inputs: Iterable[dict[str, NDArray[np.float32]]],
+    threads: int = 1,
+    learned: Learned | None = None,
+    estimator: Estimator = MIN_MAX,
 ) -> Ranges:
-    """The smallest and largest value of every activation over all inputs: true min-max.
+    """The range of every activation over all inputs; true min-max unless another estimator is asked for.
 
     The library's own `calibrate` takes a moving average instead, and makes a list of all samples first.
     """
@@ -94,6 +103,11 @@ def measure_ranges(
         for name, values in calibrator.get_model_qsvs().items()
         if values
     }
+    if estimator.method != "min-max":
+        extremes = {name: (float(ends["min"][0]), float(ends["max"][0])) for name, ends in ranges.items()}
+        interpreter = _every_tensor(model, threads)
+        samples = (_tensors(interpreter, array) for named in inputs for array in named.values())
+        ranges = {name: _range(*ends) for name, ends in estimate(estimator, samples, extremes).items()}
     if learned is not None:
         ranges |= learned_ranges(model, learned)
     return _bounded(ranges, model)
@@ -124,13 +138,13 @@ def _range(low: float, high: float) -> dict[str, NDArray[np.float32]]:
     return {"min": np.asarray([low], np.float32), "max": np.asarray([high], np.float32)}
 
 
-def _every_tensor(model: bytes) -> Any:
+def _every_tensor(model: bytes, threads: int = 1) -> Any:
     """An interpreter that keeps what is computed in between; delegates would not."""
     from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
     interpreter = Interpreter(
         model_content=model,
-        num_threads=1,
+        num_threads=threads,
         experimental_preserve_all_tensors=True,
         experimental_op_resolver_type=OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
     )
@@ -142,17 +156,24 @@ def _activations(interpreter: Any, probes: Sequence[NDArray[np.float32]]) -> dic
     """Every computed float tensor over the samples (N, ...), by name."""
     collected: dict[str, list[NDArray[np.float32]]] = {}
     for array in probes:
-        interpreter.set_tensor(interpreter.get_input_details()[0]["index"], array)
-        interpreter.invoke()
-        for entry in interpreter.get_tensor_details():
-            if entry["dtype"] is np.float32 and len(entry["shape"]) > 1 and entry["name"]:
-                try:
-                    value = interpreter.get_tensor(entry["index"])
-                except ValueError:  # a tensor that no operator of this graph writes
-                    continue
-                if value.shape[0] == 1:
-                    collected.setdefault(entry["name"], []).append(value[0].copy())
+        for name, value in _tensors(interpreter, array).items():
+            if value.ndim > 1 and value.shape[0] == 1:
+                collected.setdefault(name, []).append(value[0])
     return {name: np.stack(values) for name, values in collected.items() if len(values) == len(probes)}
+
+
+def _tensors(interpreter: Any, array: NDArray[np.float32]) -> dict[str, NDArray[np.float32]]:
+    """The values of every float tensor of the graph for one input, constants included, by name."""
+    interpreter.set_tensor(interpreter.get_input_details()[0]["index"], array)
+    interpreter.invoke()
+    found = {}
+    for entry in interpreter.get_tensor_details():
+        if entry["dtype"] is np.float32 and entry["name"]:
+            try:
+                found[entry["name"]] = interpreter.get_tensor(entry["index"])
+            except ValueError:  # a tensor that no operator of this graph writes
+                continue
+    return found
 
 
 def _constants(model: bytes) -> dict[str, NDArray[np.float32]]:

@@ -13,6 +13,7 @@ from edge_runtime.contract import Contract
 Format = Literal["onnx", "tflite"]
 Precision = Literal["fp32", "fp16", "int8-dynamic", "int8"]
 IODType = Literal["float32", "int8", "uint8"]
+RangeEstimator = Literal["min-max", "percentile", "mse", "entropy", "moving-average"]
 
 FORMATS: tuple[Format, ...] = ("onnx", "tflite")
 PRECISIONS: tuple[Precision, ...] = ("fp32", "fp16", "int8-dynamic", "int8")
@@ -67,7 +68,8 @@ class ConversionRequest:
     The torch module itself always takes NCHW; for a contract in NHWC the converter moves the axes.
     `calibration` names a `.npy` file of float32 preprocessed inputs (N, C, H, W), read through a memory map, one
     sample at a time. `parity` names the same kind of file with the samples on which file and torch module are
-    compared. `learned` replaces, in the `int8` file, what the calibration samples say.
+    compared. `learned` replaces, in the `int8` file, what the calibration samples say; `ranges` is how they say it, and
+    `equalize` evens out the channels of the network before it is converted.
     """
 
     source: ModuleSource
@@ -81,6 +83,9 @@ class ConversionRequest:
     input_dtype: IODType = "float32"
     output_dtype: IODType = "float32"
     learned: LearnedQuantization | None = None
+    ranges: RangeEstimator = "min-max"
+    percentile: float = 0.9999
+    equalize: bool = False
 
 
 @dataclass(frozen=True)

@@ -218,3 +218,11 @@ def test_scales_that_were_learned_with_the_weights_go_to_both_converters(tmp_pat
     learned = LearnedQuantization((ActivationScale("relu", 0.5, 3),), (WeightScale("conv", (0.1, 0.2)),), 64)
     run(tmp_path, settings(), quantization=learned)
     assert [request.learned for request in converter.requests] == [learned, learned]
+
+
+def test_how_ranges_are_found_and_channels_evened_out_goes_to_both_converters(
+    tmp_path: Path, converter: Converter
+) -> None:
+    run(tmp_path, settings(ranges="percentile", percentile="99.9%", equalize=True))
+    for request in converter.requests:
+        assert (request.ranges, request.percentile, request.equalize) == ("percentile", 0.999, True)
