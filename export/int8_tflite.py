@@ -20,6 +20,7 @@ from export.errors import ConversionError
 from export.learned import Learned, match_activations, match_weights
 from export.ranges import Estimator, estimate
 from export.request import IODType
+from export.tensors_tflite import TfliteTensors
 
 SCHEME = "s8s8 per-channel"
 DYNAMIC_SCHEME = "s8s8 per-channel dynamic"
@@ -105,8 +106,8 @@ def measure_ranges(
     }
     if estimator.method != "min-max":
         extremes = {name: (float(ends["min"][0]), float(ends["max"][0])) for name, ends in ranges.items()}
-        interpreter = _every_tensor(model, threads)
-        samples = (_tensors(interpreter, array) for named in inputs for array in named.values())
+        tensors = TfliteTensors(model, threads)
+        samples = (tensors.run(array) for named in inputs for array in named.values())
         ranges = {name: _range(*ends) for name, ends in estimate(estimator, samples, extremes).items()}
     if learned is not None:
         ranges |= learned_ranges(model, learned)
@@ -118,10 +119,9 @@ def learned_ranges(model: bytes, learned: Learned) -> Ranges:
 
     Raises ConversionError when a scale has no tensor.
     """
-    interpreter = _every_tensor(model)
     activations = {
         name: _range((0 - entry.zero_point) * entry.scale, (255 - entry.zero_point) * entry.scale)
-        for name, entry in match_activations(learned.injection, _activations(interpreter, learned.probes)).items()
+        for name, entry in match_activations(learned.injection, _activations(model, learned.probes)).items()
     }
     constants = _constants(model)
     weights = {}
@@ -138,42 +138,15 @@ def _range(low: float, high: float) -> dict[str, NDArray[np.float32]]:
     return {"min": np.asarray([low], np.float32), "max": np.asarray([high], np.float32)}
 
 
-def _every_tensor(model: bytes, threads: int = 1) -> Any:
-    """An interpreter that keeps what is computed in between; delegates would not."""
-    from ai_edge_litert.interpreter import Interpreter, OpResolverType
-
-    interpreter = Interpreter(
-        model_content=model,
-        num_threads=threads,
-        experimental_preserve_all_tensors=True,
-        experimental_op_resolver_type=OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
-    )
-    interpreter.allocate_tensors()
-    return interpreter
-
-
-def _activations(interpreter: Any, probes: Sequence[NDArray[np.float32]]) -> dict[str, NDArray[np.float32]]:
-    """Every computed float tensor over the samples (N, ...), by name."""
+def _activations(model: bytes, probes: Sequence[NDArray[np.float32]]) -> dict[str, NDArray[np.float32]]:
+    """Every float tensor over the samples (N, ...), by name."""
+    tensors = TfliteTensors(model)
     collected: dict[str, list[NDArray[np.float32]]] = {}
     for array in probes:
-        for name, value in _tensors(interpreter, array).items():
+        for name, value in tensors.run(array).items():
             if value.ndim > 1 and value.shape[0] == 1:
                 collected.setdefault(name, []).append(value[0])
     return {name: np.stack(values) for name, values in collected.items() if len(values) == len(probes)}
-
-
-def _tensors(interpreter: Any, array: NDArray[np.float32]) -> dict[str, NDArray[np.float32]]:
-    """The values of every float tensor of the graph for one input, constants included, by name."""
-    interpreter.set_tensor(interpreter.get_input_details()[0]["index"], array)
-    interpreter.invoke()
-    found = {}
-    for entry in interpreter.get_tensor_details():
-        if entry["dtype"] is np.float32 and entry["name"]:
-            try:
-                found[entry["name"]] = interpreter.get_tensor(entry["index"])
-            except ValueError:  # a tensor that no operator of this graph writes
-                continue
-    return found
 
 
 def _constants(model: bytes) -> dict[str, NDArray[np.float32]]:

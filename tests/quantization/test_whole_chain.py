@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import compress
+from compress.__main__ import main
 
 pytestmark = pytest.mark.slow
 
@@ -41,10 +42,17 @@ def run(folder: Path, require: str = "") -> dict[str, Any]:
     )
     report: dict[str, Any] = json.loads((result.directory / "report.json").read_text())
     text = (result.directory / "report.md").read_text()
-    return report | {"exit": int(result.exit_code), "message": result.message, "text": text}
+    return report | {
+        "exit": int(result.exit_code),
+        "message": result.message,
+        "text": text,
+        "folder": str(result.directory),
+    }
 
 
-def test_the_files_score_what_the_fake_quantized_network_promised(tmp_path: Path) -> None:
+def test_the_files_score_what_the_fake_quantized_network_promised_and_can_be_debugged(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     report = run(tmp_path)
     assert report["exit"] == 0
     noted = report["torch_variants"]["trained"]["notes"]["quantization"]
@@ -53,6 +61,13 @@ def test_the_files_score_what_the_fake_quantized_network_promised(tmp_path: Path
         assert report["variants"][key]["int8_share"] == {"weights": 1.0, "macs": 1.0}
     assert "## Training for INT8" in report["text"]
     assert noted["verdict"] in report["text"]
+    for variant in ("trained/tflite-int8", "trained/onnx-int8"):
+        page = tmp_path / "page.html"
+        arguments = ["debug", report["folder"], variant, "--html", str(page), "--store", str(tmp_path / "store")]
+        assert main([*arguments, "--samples", "4"]) == 0
+        printed = capsys.readouterr().out
+        assert "activations compared with the float file on 4 validation samples" in printed
+        assert "<svg" in page.read_text()
 
 
 def test_without_a_gain_that_was_required_the_run_ends_with_4_and_says_why(tmp_path: Path) -> None:
