@@ -24,6 +24,8 @@ FIXED_SIGMOID = (1 / 256, 0)
 """Scale and zero point (of uint8) that the kernels of sigmoid and softmax have built in."""
 
 _FUSED: set[Any] = {nn.ReLU, nn.ReLU6, F.relu, F.relu6, torch.relu, torch.relu_, "relu", "relu_"}
+# Written out, it begins with an addition that converters put into the bias of the layer.
+_FUSED |= {nn.Hardsigmoid, F.hardsigmoid}
 _FUSING: set[Any] = {nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.Linear, nn.BatchNorm2d, F.conv2d, F.linear}
 _FUSING |= {operator.add, operator.iadd, operator.mul, torch.add, torch.mul, "add", "add_", "mul", "mul_"}
 _KEEP: set[Any] = {nn.MaxPool1d, nn.MaxPool2d, nn.MaxPool3d, nn.Flatten, nn.Unflatten, nn.Identity, nn.PixelShuffle}

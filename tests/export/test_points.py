@@ -42,7 +42,7 @@ def test_the_input_and_every_layer_are_points() -> None:
     assert names(lambda net, x: net.second(net.conv(x))) == ["inputs", "conv", "second"]
 
 
-@pytest.mark.parametrize("activation", [F.relu, torch.relu, F.relu6, lambda x: x.relu()])
+@pytest.mark.parametrize("activation", [F.relu, torch.relu, F.relu6, F.hardsigmoid, lambda x: x.relu()])
 def test_an_activation_function_behind_a_layer_belongs_to_it(activation) -> None:
     found = names(lambda net, x: activation(net.conv(x)))
     assert len(found) == 2
