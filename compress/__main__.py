@@ -16,7 +16,7 @@ from compress.cli.parser import Command, Parser, UsageError, parse
 from compress.errors import EdgepressError, ExitCode
 from edge_runtime.version import VERSION
 
-COMMANDS = ("run", "tune", "validate", "plan", "report", "compare", "cache", "stages", "schema", "doctor")
+COMMANDS = ("run", "tune", "validate", "plan", "report", "compare", "debug", "cache", "stages", "schema", "doctor")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

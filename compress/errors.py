@@ -44,3 +44,9 @@ class EnvironmentProblem(EdgepressError):
     """A package is missing or clashes, the disk is full, or the store is out of reach."""
 
     exit_code = ExitCode.ENVIRONMENT
+
+
+class RequirementNotMet(EdgepressError):
+    """A stage did its work, and the result is not what the recipe requires of it."""
+
+    exit_code = ExitCode.GATE_FAILED

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -20,10 +21,17 @@ from onnxruntime.quantization.qdq_quantizer import QDQQuantizer
 from edge_runtime.engines.onnx_file import QUANTIZATION_KEY
 from export.errors import ConversionError
 from export.inspect_onnx import INT8_OPERATORS
+from export.learned import Learned, match_activations, match_weights
+from export.ranges import Estimator, estimate
 from export.request import IODType
 from export.targets import Target
 
 Ranges = dict[str, tuple[np.float32, np.float32]]
+
+MIN_MAX = Estimator()
+
+REDUCED_LEVELS = 64
+"""Largest integer of a weight of 7 bits."""
 
 DYNAMIC_SCHEME = "u8u8 per-tensor dynamic"
 
@@ -48,12 +56,25 @@ def scheme(target: Target) -> str:
     return f"{short[target.onnx_activation]}{short[target.onnx_weight]} per-channel{reduced} qdq"
 
 
-def to_int8(model: ModelProto, inputs: Iterable[NDArray[np.float32]], target: Target, threads: int = 1) -> ModelProto:
+def to_int8(
+    model: ModelProto,
+    inputs: Iterable[NDArray[np.float32]],
+    target: Target,
+    threads: int = 1,
+    learned: Learned | None = None,
+    estimator: Estimator = MIN_MAX,
+) -> ModelProto:
     """INT8 weights per channel and INT8 activations, in the target's scheme, with float input and output.
 
-    `inputs` are calibration inputs as the model takes them, with batch; they are read once, one at a time.
+    `inputs` are calibration inputs as the model takes them, with batch, read one at a time: once, and once more unless
+    the estimator is min-max. `learned` scales take the place of measured ranges; calibration still gives those of what
+    a converter added. Raises ConversionError when a scale has no tensor, or weights are wider than the target's kernels
+    can take.
     """
+    overrides = {} if learned is None else learned_overrides(model, learned, target, threads)
     ranges = measure_ranges(model, inputs, threads)
+    if estimator.method != "min-max":
+        ranges = _estimated(model, inputs, threads, estimator, ranges)
     quantizer = QDQQuantizer(
         _copy(model),
         per_channel=True,
@@ -64,12 +85,103 @@ def to_int8(model: ModelProto, inputs: Iterable[NDArray[np.float32]], target: Ta
         nodes_to_quantize=[],
         nodes_to_exclude=[],
         op_types_to_quantize=sorted(INT8_OPERATORS),
-        extra_options={},
+        extra_options=overrides,
     )
     quantizer.quantize_model()
     quantizer.model.topological_sort()
     result: ModelProto = quantizer.model.model
     return result
+
+
+def learned_overrides(model: ModelProto, learned: Learned, target: Target, threads: int = 1) -> dict[str, Any]:
+    """The quantizer's options that set every learned scale as it is."""
+    if target.onnx_reduce_range and learned.injection.levels > REDUCED_LEVELS:
+        raise ConversionError(
+            f"weights of 8 bits saturate in the kernels of {target.name}: sums of two products overflow 16 bits; "
+            "train with `weight_bits: 7`"
+        )
+    shift = -128 if target.onnx_activation == "int8" else 0
+    dtype = {"int8": np.int8, "uint8": np.uint8}[target.onnx_activation]
+    tensors: dict[str, list[dict[str, Any]]] = {
+        name: [
+            {
+                "scale": np.asarray(entry.scale, np.float32),
+                "zero_point": np.asarray(entry.zero_point + shift, dtype),
+                "quant_type": _TYPES[target.onnx_activation],
+            }
+        ]
+        for name, entry in match_activations(learned.injection, _activations(model, learned.probes, threads)).items()
+    }
+    constants = {
+        tensor.name: numpy_helper.to_array(tensor)
+        for tensor in model.graph.initializer
+        if tensor.data_type == TensorProto.FLOAT
+    }
+    activations = [node for node in model.graph.node if node.op_type in ("Relu", "Clip") and node.output[0] in tensors]
+    keep = not all(_implied(node, tensors[node.output[0]][0], constants, shift) for node in activations)
+    if keep:
+        # Rounding to the same scale before and after the activation gives what rounding after it gives.
+        tensors |= {node.input[0]: tensors[node.output[0]] for node in activations}
+    for name, layer in match_weights(learned.injection, constants).items():
+        axis = 0 if np.array_equal(layer.weight, constants[name]) else 1
+        tensors[name] = [
+            {"axis": axis, "scale": scale, "zero_point": np.asarray(0, np.int8), "quant_type": QuantType.QInt8}
+            for scale in layer.scales
+        ]
+    # Scales of weights are chosen so that no bias overflows; the quantizer's own correction would change them.
+    return {
+        "TensorQuantOverrides": tensors,
+        "QDQDisableWeightAdjustForInt32Bias": True,
+        "QDQKeepRemovableActivations": keep,
+    }
+
+
+def _implied(node: NodeProto, scale: dict[str, Any], constants: dict[str, NDArray[Any]], shift: int) -> bool:
+    """True when rounding alone does what the activation does: the numbers end where it clips.
+
+    The quantizer removes activations without asking; where a concatenation shares its scale they may clip earlier.
+    """
+    zero_point = int(scale["zero_point"]) - shift
+    top = constants.get(node.input[2]) if node.op_type == "Clip" and len(node.input) > 2 else None
+    step = float(scale["scale"])
+    return zero_point == 0 and (top is None or 255 * step <= float(top) + step / 2)
+
+
+def _activations(
+    model: ModelProto, probes: Sequence[NDArray[np.float32]], threads: int
+) -> dict[str, NDArray[np.float32]]:
+    """Every float activation over the samples (N, ...), by name."""
+    collected: dict[str, list[NDArray[np.float32]]] = {}
+    for values in _every_tensor(model, probes, threads):
+        for name, value in values.items():
+            if value.ndim > 1 and value.shape[0] == 1:
+                collected.setdefault(name, []).append(value[0])
+    return {name: np.stack(values) for name, values in collected.items() if len(values) == len(probes)}
+
+
+def _every_tensor(
+    model: ModelProto, inputs: Iterable[NDArray[np.float32]], threads: int
+) -> Iterator[dict[str, NDArray[np.float32]]]:
+    """The values of every float activation, input by input."""
+    source = model.graph.input[0].name
+    names = [name for name in activation_names(model) if name != source]
+    watched = _copy(model)
+    outputs = {value.name for value in model.graph.output}
+    known = {value.name: value for value in model.graph.value_info}
+    watched.graph.output.extend(known[name] for name in names if name not in outputs)
+    session = onnxruntime.InferenceSession(
+        watched.SerializeToString(), _session_options(threads), ["CPUExecutionProvider"]
+    )
+    for array in inputs:
+        yield {source: array, **dict(zip(names, session.run(names, {source: array}), strict=True))}
+
+
+def _estimated(
+    model: ModelProto, inputs: Iterable[NDArray[np.float32]], threads: int, estimator: Estimator, measured: Ranges
+) -> Ranges:
+    extremes = {name: (float(low), float(high)) for name, (low, high) in measured.items()}
+    found = estimate(estimator, _every_tensor(model, inputs, threads), extremes)
+    return {name: (np.float32(low), np.float32(high)) for name, (low, high) in found.items()}
 
 
 def measure_ranges(model: ModelProto, inputs: Iterable[NDArray[np.float32]], threads: int = 1) -> Ranges:

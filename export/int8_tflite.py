@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,11 +17,16 @@ from litert_quantizer.utils import qsv_utils
 from numpy.typing import NDArray
 
 from export.errors import ConversionError
+from export.learned import Learned, match_activations, match_weights
+from export.ranges import Estimator, estimate
 from export.request import IODType
+from export.tensors_tflite import TfliteTensors
 
 SCHEME = "s8s8 per-channel"
 DYNAMIC_SCHEME = "s8s8 per-channel dynamic"
 SIGNATURE = "serving_default"
+
+MIN_MAX = Estimator()
 
 Ranges = dict[str, dict[str, NDArray[np.float32]]]
 
@@ -34,16 +39,21 @@ def to_int8(
     input_dtype: IODType = "float32",
     output_dtype: IODType = "float32",
     threads: int = 1,
+    learned: Learned | None = None,
+    estimator: Estimator = MIN_MAX,
 ) -> bytes:
     """INT8 weights per channel and INT8 activations.
 
-    `inputs` are calibration inputs by name as the model takes them, with batch; they are read once, one at a time.
+    `inputs` are calibration inputs by name as the model takes them, with batch, read one at a time: once, and once more
+    unless the estimator is min-max. `learned` scales take the place of measured ranges; calibration still gives those
+    of what a converter added.
     """
     rules = quantizer.Quantizer(model, recipe.static_wi8_ai8())
     for operation, dtype in ((_OPERATION.INPUT, input_dtype), (_OPERATION.OUTPUT, output_dtype)):
         if dtype == "float32":
             rules.update_quantization_recipe(".*", operation, algorithm_key=AlgorithmName.NO_QUANTIZE)
-    result = _quantized(rules, measure_ranges(model, inputs, threads))
+    ranges = measure_ranges(model, inputs, threads, learned, estimator)
+    result = _quantized(rules, ranges)
     if "uint8" in (input_dtype, output_dtype):
         result = _with_uint8(result, input_dtype == "uint8", output_dtype == "uint8")
     return result
@@ -67,8 +77,14 @@ def to_fp16(model: bytes) -> bytes:
     return _quantized(rules)
 
 
-def measure_ranges(model: bytes, inputs: Iterable[dict[str, NDArray[np.float32]]], threads: int = 1) -> Ranges:
-    """The smallest and largest value of every activation over all inputs: true min-max.
+def measure_ranges(
+    model: bytes,
+    inputs: Iterable[dict[str, NDArray[np.float32]]],
+    threads: int = 1,
+    learned: Learned | None = None,
+    estimator: Estimator = MIN_MAX,
+) -> Ranges:
+    """The range of every activation over all inputs; true min-max unless another estimator is asked for.
 
     The library's own `calibrate` takes a moving average instead, and makes a list of all samples first.
     """
@@ -88,7 +104,61 @@ def measure_ranges(model: bytes, inputs: Iterable[dict[str, NDArray[np.float32]]
         for name, values in calibrator.get_model_qsvs().items()
         if values
     }
+    if estimator.method != "min-max":
+        extremes = {name: (float(ends["min"][0]), float(ends["max"][0])) for name, ends in ranges.items()}
+        tensors = TfliteTensors(model, threads)
+        samples = (tensors.run(array) for named in inputs for array in named.values())
+        ranges = {name: _range(*ends) for name, ends in estimate(estimator, samples, extremes).items()}
+    if learned is not None:
+        ranges |= learned_ranges(model, learned)
     return _bounded(ranges, model)
+
+
+def learned_ranges(model: bytes, learned: Learned) -> Ranges:
+    """The ranges from which the library computes exactly the learned scales and zero points, weights included.
+
+    Raises ConversionError when a scale has no tensor.
+    """
+    activations = {
+        name: _range((0 - entry.zero_point) * entry.scale, (255 - entry.zero_point) * entry.scale)
+        for name, entry in match_activations(learned.injection, _activations(model, learned.probes)).items()
+    }
+    constants = _constants(model)
+    weights = {}
+    for name, layer in match_weights(learned.injection, constants).items():
+        # The library quantizes a weight to -127..127 by the largest value; its scale is what counts here.
+        depthwise = constants[name].ndim == 4 and constants[name].shape[0] == 1 and len(layer.scales) > 1
+        shape = (1, 1, 1, -1) if depthwise else (-1, *(1,) * (constants[name].ndim - 1))
+        bound = (layer.scales.astype(np.float64) * 127).astype(np.float32).reshape(shape)
+        weights[name] = {"min": -bound, "max": bound}
+    return activations | weights
+
+
+def _range(low: float, high: float) -> dict[str, NDArray[np.float32]]:
+    return {"min": np.asarray([low], np.float32), "max": np.asarray([high], np.float32)}
+
+
+def _activations(model: bytes, probes: Sequence[NDArray[np.float32]]) -> dict[str, NDArray[np.float32]]:
+    """Every float tensor over the samples (N, ...), by name."""
+    tensors = TfliteTensors(model)
+    collected: dict[str, list[NDArray[np.float32]]] = {}
+    for array in probes:
+        for name, value in tensors.run(array).items():
+            if value.ndim > 1 and value.shape[0] == 1:
+                collected.setdefault(name, []).append(value[0])
+    return {name: np.stack(values) for name, values in collected.items() if len(values) == len(probes)}
+
+
+def _constants(model: bytes) -> dict[str, NDArray[np.float32]]:
+    """Every float constant of the main graph, by the name of its tensor."""
+    parsed = schema.ModelT.InitFromPackedBuf(model, 0)
+    found = {}
+    for tensor in parsed.subgraphs[0].tensors:
+        data = parsed.buffers[tensor.buffer].data
+        if data is not None and len(data) and tensor.type == schema.TensorType.FLOAT32:
+            values = np.frombuffer(np.asarray(data, np.uint8).tobytes(), np.float32)
+            found[tensor.name.decode()] = values.reshape(tuple(tensor.shape))
+    return found
 
 
 def _bounded(ranges: Ranges, model: bytes) -> Ranges:

@@ -16,14 +16,16 @@ from torch import nn
 from edge_runtime import contract as contracts
 from edge_runtime.contract import Contract
 from edge_runtime.files import write_atomically
-from export import fold
+from export import equalize, fold
 from export.calibration import open_samples
 from export.errors import ConversionError
 from export.graph import summarize
 from export.inspect import read_graph, require_int8
 from export.layout import Samples, file_input
+from export.learned import PROBES, Learned, prepare
 from export.module import check_contract, load_module, reference_outputs
 from export.parity import compare, run_file
+from export.ranges import Estimator
 from export.request import ConversionRequest, ConvertedFile, Format, Precision
 from export.targets import Target, resolve_target
 
@@ -53,7 +55,10 @@ def convert_all(request: ConversionRequest) -> tuple[ConvertedFile, ...]:
     with torch.no_grad():
         module = load_module(request.source)
         references = reference_outputs(module, request.contract, parity)
-        derive = _MAKERS[request.format](_folded(module, parity), request, calibration, target)
+        folded = _folded(module, parity)
+        learned = _learned(folded, request, parity)
+        folded = _equalized(folded, request, parity)
+        derive = _MAKERS[request.format](folded, request, calibration, target, learned)
     inputs = [file_input(request.contract, sample) for sample in parity]
     directory = Path(request.output_directory)
     with tempfile.TemporaryDirectory(prefix=".converting-", dir=directory) as folder:
@@ -92,7 +97,28 @@ def _folded(module: nn.Module, parity: Samples) -> nn.Module:
     return folded if fold.same_function(module, folded, torch.from_numpy(np.array(parity[:1]))) else module
 
 
-def _onnx(module: nn.Module, request: ConversionRequest, calibration: Samples | None, target: Target) -> Derive:
+def _equalized(module: nn.Module, request: ConversionRequest, parity: Samples) -> nn.Module:
+    """Even channels for the INT8 file; the check of the float file proves that the function stayed."""
+    if not request.equalize or "int8" not in request.precisions or request.learned is not None:
+        return module
+    pairs = equalize.find_pairs(module, torch.from_numpy(np.array(parity[:1])))
+    return equalize.equalize(module, pairs)
+
+
+def _learned(module: nn.Module, request: ConversionRequest, parity: Samples) -> Learned | None:
+    if request.learned is None or "int8" not in request.precisions:
+        return None
+    probes = tuple(file_input(request.contract, sample) for sample in parity[:PROBES])
+    return Learned(prepare(module, request.learned, parity), probes)
+
+
+def _onnx(
+    module: nn.Module,
+    request: ConversionRequest,
+    calibration: Samples | None,
+    target: Target,
+    learned: Learned | None,
+) -> Derive:
     from export import int8_onnx
     from export.onnx import convert_float, serialize, strip
 
@@ -107,8 +133,9 @@ def _onnx(module: nn.Module, request: ConversionRequest, calibration: Samples | 
         elif precision == "int8-dynamic":
             result, scheme = int8_onnx.to_int8_dynamic(model), int8_onnx.DYNAMIC_SCHEME
         else:
-            inputs = _calibration_inputs(calibration, request.contract)
-            result, scheme = int8_onnx.to_int8(model, inputs, target), int8_onnx.scheme(target)
+            inputs = CalibrationInputs(calibration, request.contract)
+            result = int8_onnx.to_int8(model, inputs, target, learned=learned, estimator=_estimator(request))
+            scheme = int8_onnx.scheme(target)
         strip(result)
         if precision == "int8":
             result = int8_onnx.store_interface(result, request.input_dtype, request.output_dtype)
@@ -117,7 +144,13 @@ def _onnx(module: nn.Module, request: ConversionRequest, calibration: Samples | 
     return derive
 
 
-def _tflite(module: nn.Module, request: ConversionRequest, calibration: Samples | None, target: Target) -> Derive:
+def _tflite(
+    module: nn.Module,
+    request: ConversionRequest,
+    calibration: Samples | None,
+    target: Target,
+    learned: Learned | None,
+) -> Derive:
     from export import int8_tflite
     from export.tflite import convert_float
 
@@ -131,23 +164,43 @@ def _tflite(module: nn.Module, request: ConversionRequest, calibration: Samples 
         if precision == "int8-dynamic":
             return Made(int8_tflite.to_int8_dynamic(model), int8_tflite.DYNAMIC_SCHEME)
         name = request.contract.inputs[0].name
-        inputs = ({name: array} for array in _calibration_inputs(calibration, request.contract))
-        content = int8_tflite.to_int8(model, inputs, request.input_dtype, request.output_dtype)
+        inputs = CalibrationInputs(calibration, request.contract, name)
+        content = int8_tflite.to_int8(
+            model,
+            inputs,
+            request.input_dtype,
+            request.output_dtype,
+            learned=learned,
+            estimator=_estimator(request),
+        )
         return Made(content, int8_tflite.SCHEME)
 
     return derive
 
 
-_MAKERS: dict[Format, Callable[[nn.Module, ConversionRequest, Samples | None, Target], Derive]] = {
+_Maker = Callable[[nn.Module, ConversionRequest, Samples | None, Target, Learned | None], Derive]
+
+_MAKERS: dict[Format, _Maker] = {
     "onnx": _onnx,
     "tflite": _tflite,
 }
 
 
-def _calibration_inputs(calibration: Samples | None, contract: Contract) -> Iterator[Any]:
-    """The calibration samples as the file takes them, one at a time."""
-    assert calibration is not None  # checked before anything was converted
-    return (file_input(contract, sample) for sample in calibration)
+class CalibrationInputs:
+    """The calibration samples as the file takes them, one at a time, as often as asked; by name where there is one."""
+
+    def __init__(self, samples: Samples | None, contract: Contract, name: str | None = None) -> None:
+        assert samples is not None  # checked before anything was converted
+        self._samples, self._contract, self._name = samples, contract, name
+
+    def __iter__(self) -> Iterator[Any]:
+        for sample in self._samples:
+            array = file_input(self._contract, sample)
+            yield array if self._name is None else {self._name: array}
+
+
+def _estimator(request: ConversionRequest) -> Estimator:
+    return Estimator(request.ranges, request.percentile)
 
 
 def _checked(

@@ -13,6 +13,7 @@ from edge_runtime.contract import Contract
 Format = Literal["onnx", "tflite"]
 Precision = Literal["fp32", "fp16", "int8-dynamic", "int8"]
 IODType = Literal["float32", "int8", "uint8"]
+RangeEstimator = Literal["min-max", "percentile", "mse", "entropy", "moving-average"]
 
 FORMATS: tuple[Format, ...] = ("onnx", "tflite")
 PRECISIONS: tuple[Precision, ...] = ("fp32", "fp16", "int8-dynamic", "int8")
@@ -31,6 +32,35 @@ class ModuleSource:
 
 
 @dataclass(frozen=True)
+class ActivationScale:
+    """Scale and zero point (of uint8, 0 to 255) at one of the points of `export.points`."""
+
+    point: str
+    scale: float
+    zero_point: int
+
+
+@dataclass(frozen=True)
+class WeightScale:
+    """The scale of each output channel of a layer (a module path); the zero point is 0."""
+
+    layer: str
+    scales: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class LearnedQuantization:
+    """What training with fake quantization learned: every scale that an INT8 file has to have.
+
+    Weights are integers from `-weight_levels` to `weight_levels`: 127, or 64 where larger ones would saturate.
+    """
+
+    activations: tuple[ActivationScale, ...]
+    weights: tuple[WeightScale, ...]
+    weight_levels: int
+
+
+@dataclass(frozen=True)
 class ConversionRequest:
     """One model, one format; every precision is derived from one float conversion.
 
@@ -38,7 +68,8 @@ class ConversionRequest:
     The torch module itself always takes NCHW; for a contract in NHWC the converter moves the axes.
     `calibration` names a `.npy` file of float32 preprocessed inputs (N, C, H, W), read through a memory map, one
     sample at a time. `parity` names the same kind of file with the samples on which file and torch module are
-    compared.
+    compared. `learned` replaces, in the `int8` file, what the calibration samples say; `ranges` is how they say it, and
+    `equalize` evens out the channels of the network before it is converted.
     """
 
     source: ModuleSource
@@ -51,6 +82,10 @@ class ConversionRequest:
     target: str = "host"
     input_dtype: IODType = "float32"
     output_dtype: IODType = "float32"
+    learned: LearnedQuantization | None = None
+    ranges: RangeEstimator = "min-max"
+    percentile: float = 0.9999
+    equalize: bool = False
 
 
 @dataclass(frozen=True)
@@ -103,3 +138,12 @@ class ConversionAnswer:
     peak_memory_bytes: int
     seconds: float
     versions: dict[str, str] = field(default_factory=dict)
+
+
+def learned_from_json(data: dict[str, Any]) -> LearnedQuantization:
+    """The inverse of `dataclasses.asdict`. Raises KeyError or TypeError when the data is none."""
+    return LearnedQuantization(
+        activations=tuple(ActivationScale(**entry) for entry in data["activations"]),
+        weights=tuple(WeightScale(entry["layer"], tuple(entry["scales"])) for entry in data["weights"]),
+        weight_levels=int(data["weight_levels"]),
+    )

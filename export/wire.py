@@ -17,6 +17,7 @@ from export.request import (
     Inspection,
     ModuleSource,
     Parity,
+    learned_from_json,
 )
 
 
@@ -32,6 +33,8 @@ def request_from_json(text: str) -> ConversionRequest:
         data["source"] = ModuleSource(**data["source"])
         data["contract"] = contracts.from_json(data["contract"])
         data["precisions"] = tuple(data["precisions"])
+        if data.get("learned") is not None:
+            data["learned"] = learned_from_json(data["learned"])
         request = ConversionRequest(**data)
     except (KeyError, TypeError) as error:
         raise ValueError(f"not a conversion request: {error}") from error

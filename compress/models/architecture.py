@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from export.request import LearnedQuantization
+
 
 @dataclass(frozen=True)
 class BuilderReference:
@@ -35,3 +37,5 @@ class ChannelEdit:
 class Architecture:
     builder: BuilderReference
     edits: tuple[ChannelEdit, ...] = ()
+    quantization: LearnedQuantization | None = None
+    """The scales that go with these very weights; gone as soon as the weights change."""

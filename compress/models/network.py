@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,7 +39,7 @@ def new_network(
     reference = builder_reference(model, task_arguments)
     if reference.source == VARIANT_SOURCE:
         folder = Path(reference.arguments["directory"])
-        network = Network(load_model(folder).train(), read_architecture(folder))
+        network = Network(load_model(folder).train(), _without_quantization(folder))
     else:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
@@ -50,9 +50,16 @@ def new_network(
 
 
 def parent_network(parent: TorchVariant) -> Network:
-    """The network of a variant, on the CPU, in evaluation mode; its digest is verified."""
+    """The network of a variant, on the CPU, in evaluation mode; its digest is verified.
+
+    Learned scales stay behind: they belong to the parent's weights alone.
+    """
     module = load_model(parent.directory, verify=parent.digest)
-    return Network(module, read_architecture(parent.directory))
+    return Network(module, _without_quantization(parent.directory))
+
+
+def _without_quantization(directory: Path) -> Architecture:
+    return replace(read_architecture(directory), quantization=None)
 
 
 def check_contract(module: nn.Module, contract: Contract) -> None:

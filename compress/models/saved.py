@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from compress.models.architecture import Architecture, BuilderReference, Channel
 from compress.models.builders import build
 from compress.models.edits import apply_edits
 from compress.models.weights import load_state, read_weights, write_weights
+from export.request import learned_from_json
 
 if TYPE_CHECKING:
     from torch import nn
@@ -90,16 +92,20 @@ def digest(directory: str | Path) -> str:
 
 
 def _to_json(architecture: Architecture) -> dict[str, Any]:
-    return {
+    content: dict[str, Any] = {
         "builder": {"source": architecture.builder.source, "arguments": architecture.builder.arguments},
         "edits": [[edit.module, edit.dimension, list(edit.keep)] for edit in architecture.edits],
     }
+    if architecture.quantization is not None:
+        content["quantization"] = asdict(architecture.quantization)
+    return content
 
 
 def _from_json(content: dict[str, Any]) -> Architecture:
     return Architecture(
         builder=BuilderReference(content["builder"]["source"], content["builder"]["arguments"]),
         edits=tuple(ChannelEdit(module, dimension, tuple(keep)) for module, dimension, keep in content["edits"]),
+        quantization=learned_from_json(content["quantization"]) if "quantization" in content else None,
     )
 
 

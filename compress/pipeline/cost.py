@@ -52,6 +52,7 @@ ROUGH: Mapping[str, _Rate] = {
     "train": _Rate(17, 45_000_000),
     "prune": _Rate(12, 15_000_000),
     "distill": _Rate(12, 15_000_000),
+    "quantize": _Rate(25, 15_000_000),
     "export": _Rate(10, 20_000_000),
     "benchmark": _Rate(5, 1_000_000),
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 from pathlib import Path
 
-from compress.errors import EdgepressError, EnvironmentProblem, StageError
+from compress.errors import EdgepressError, EnvironmentProblem, RequirementNotMet, StageError
 from compress.pipeline.files import disk_is_full, full_disk_problem
 from edge_runtime.errors import EdgeRuntimeError
 
@@ -21,6 +21,8 @@ def as_failure(error: Exception, what: str, folder: Path) -> EdgepressError:
         return full_disk_problem(what, folder)
     if isinstance(error, EnvironmentProblem):
         return EnvironmentProblem(f"{what} failed: {error}")
+    if isinstance(error, RequirementNotMet):
+        return RequirementNotMet(f"{what}: {error}")
     if isinstance(error, OSError) and error.errno in _OUT_OF_REACH and _is_in(error.filename, folder):
         return EnvironmentProblem(f"{what} failed: {error.filename} cannot be used: {error.strerror}")
     if isinstance(error, ModuleNotFoundError):

@@ -17,7 +17,8 @@ from compress.errors import EnvironmentProblem
 from compress.recipe.registry import Registry
 
 STAGES = {
-    name: f"compress.stages.{name}:STAGE" for name in ("load", "train", "prune", "distill", "export", "benchmark")
+    name: f"compress.stages.{name}:STAGE"
+    for name in ("load", "train", "prune", "distill", "quantize", "export", "benchmark")
 }
 TASKS = {"image-classification": "compress.tasks.image_classification.task:TASK"}
 _DATA_SOURCES = {"image-classification": "compress.tasks.image_classification.sources:DATA_SOURCES"}

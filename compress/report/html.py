@@ -12,7 +12,7 @@ from compress.report.model import Measurement, Report
 
 _WIDTH, _HEIGHT, _MARGIN = 760, 380, 56
 _COLOURS = {"fp32": "#4c72b0", "fp16": "#8172b3", "int8-dynamic": "#ccb974", "int8": "#c44e52"}
-_STYLE = """
+STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 1100px; margin: 2rem auto; padding: 0 1rem; color: #222 }
 table { border-collapse: collapse; font-size: 13px; margin: 1rem 0 }
 td, th { border-bottom: 1px solid #ddd; padding: .25rem .6rem; text-align: right; white-space: nowrap }
@@ -29,7 +29,7 @@ def render_html(report: Report) -> str:
     page = f"{head}{chart}{'<h2>' if rest else ''}{rest}"
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        f"<title>{escape(report.name)}</title><style>{_STYLE}</style></head>\n<body>\n{page}\n</body></html>\n"
+        f"<title>{escape(report.name)}</title><style>{STYLE}</style></head>\n<body>\n{page}\n</body></html>\n"
     )
 
 

@@ -26,6 +26,7 @@ def render_markdown(report: Report) -> str:
         *_section("Gates", _gates(report.gates)),
         *_section("Files", _files(report)),
         *_section("Where quality goes", _waterfall(report)),
+        *_section("Training for INT8", _quantized(report)),
         *_section("Against published claims", _reference(report.reference)),
         *_section("Stages", _stages(report)),
         *_section("Environment", _environment(report)),
@@ -167,6 +168,24 @@ def _waterfall(report: Report) -> str:
         for key, entry in report.variants.items()
     ]
     return table(["file", "torch model", "fp32 file", "this file", "signal to noise", "class that lost most"], rows)
+
+
+def _quantized(report: Report) -> str:
+    """What training with fake quantization gained over quantization alone, judged on validation."""
+    noted = {name: record.notes.get("quantization") for name, record in report.torch_variants.items()}
+    rows = [
+        [
+            name,
+            entry["metric"],
+            *(text.percent(entry[key]) for key in ("parent", "ptq", "qat")),
+            f"**{entry['verdict']}**" if entry["verdict"] == "no gain" else entry["verdict"],
+        ]
+        for name, entry in noted.items()
+        if entry is not None
+    ]
+    about = "Of fake-quantized networks in torch, on the validation split; what the files score stands above."
+    header = ["variant", "metric", "float parent", "quantized, not trained", "trained", "verdict"]
+    return f"{about}\n\n{table(header, rows)}" if rows else ""
 
 
 def _worst_class(report: Report, entry: Measurement) -> str:

@@ -20,12 +20,21 @@ from pydantic import Field
 
 from compress.errors import EnvironmentProblem, StageError
 from compress.measurement.samples import CalibrationCard, in_layout, write_samples
+from compress.models.saved import read_architecture
 from compress.models.variant import FileVariant, TorchVariant, Variant
-from compress.recipe.types import Duration, OneOrMany, PositiveInt
+from compress.recipe.types import Boolean, Duration, Fraction, OneOrMany, PositiveInt
 from compress.stages.protocol import StageContext, StageSettings
 from export.convert import convert
 from export.errors import ConversionError
-from export.request import ConversionAnswer, ConversionRequest, ConvertedFile, Format, ModuleSource, Precision
+from export.request import (
+    ConversionAnswer,
+    ConversionRequest,
+    ConvertedFile,
+    Format,
+    ModuleSource,
+    Precision,
+    RangeEstimator,
+)
 
 _PARITY_POOL = 16
 """Samples for parity are taken from so many times as many: they need some variety, not the whole split."""
@@ -45,6 +54,17 @@ class ExportSettings(StageSettings):
     input_dtype: Literal["float32", "int8", "uint8"] = Field("float32", description="input of the `int8` files")
     output_dtype: Literal["float32", "int8", "uint8"] = Field("float32", description="output of the `int8` files")
     calibration: PositiveInt = Field(256, description="samples of the calibration split that set the INT8 ranges")
+    ranges: RangeEstimator = Field(
+        "min-max",
+        description="how INT8 ranges follow from calibration: all that was seen, all but outliers (`percentile`), the "
+        "least squared error (`mse`), the least divergence (`entropy`), or a `moving-average`",
+    )
+    percentile: Fraction = Field(0.9999, description="share of the values that stay inside, for `ranges: percentile`")
+    equalize: Boolean = Field(
+        False,
+        description="even out the weights of channels between layers where `int8` is exported (cross-layer "
+        "equalization); the function stays, and every file of the export has the new weights",
+    )
     parity: PositiveInt = Field(32, description="samples on which each file is compared with the torch model")
     timeout: Duration = Field(900.0, gt=0, description="time limit of one conversion")
 
@@ -119,8 +139,9 @@ class ExportStage:
 def plan_requests(
     parent: TorchVariant, settings: ExportSettings, context: StageContext, parity: Path, calibration: Path | None
 ) -> list[ConversionRequest]:
-    """The conversions to do, one for each format. Starts nothing."""
+    """The conversions to do, one for each format, with the scales that a `quantize` stage learned. Starts nothing."""
     source = ModuleSource(_FACTORY, {"directory": str(parent.directory), "verify": parent.digest})
+    learned = read_architecture(parent.directory).quantization
     return [
         ConversionRequest(
             source=source,
@@ -133,6 +154,10 @@ def plan_requests(
             target=context.target.name,
             input_dtype=settings.input_dtype,
             output_dtype=settings.output_dtype,
+            learned=learned,
+            ranges=settings.ranges,
+            percentile=settings.percentile,
+            equalize=settings.equalize,
         )
         for format_ in dict.fromkeys(settings.format)
     ]

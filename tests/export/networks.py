@@ -63,6 +63,36 @@ def tiny(seed: int = 0, width: int = 8) -> nn.Module:
     return module
 
 
+class _Chain(nn.Module):
+    """Convolutions that read one another by way of what lets factors pass: ReLU, pooling, a mean, a flattening."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(3, 16, 3, padding=1)
+        self.depthwise = nn.Conv2d(16, 16, 3, padding=1, groups=16)
+        self.second = nn.Conv2d(16, 8, 1)
+        self.classifier = nn.Linear(8, CLASSES)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        hidden = torch.relu(self.depthwise(torch.relu(self.first(inputs))))
+        hidden = torch.relu(self.second(torch.max_pool2d(hidden, 2)))
+        return self.classifier(hidden.mean((2, 3)))
+
+
+def outliers(factor: float = 1.0) -> nn.Module:
+    """A chain in which every fourth channel is `factor` times larger where it is made, and smaller where it is read."""
+    torch.manual_seed(0)
+    module = _Chain().eval()
+    with torch.no_grad():
+        module.first.weight[::4] *= factor
+        module.first.bias[::4] *= factor
+        module.depthwise.weight[::4] /= factor
+        module.depthwise.weight[1::4] *= factor
+        module.depthwise.bias[1::4] *= factor
+        module.second.weight[:, 1::4] /= factor
+    return module
+
+
 def _normal(tensor: Tensor, generator: torch.Generator) -> Tensor:
     fan_in = max(tensor[0].numel(), 1) if tensor.ndim > 1 else 4
     return torch.randn(tensor.shape, generator=generator) * fan_in**-0.5

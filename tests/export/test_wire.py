@@ -6,13 +6,22 @@ from pathlib import Path
 import pytest
 
 from edge_runtime.errors import ContractError
-from export.request import ConversionAnswer, ConvertedFile, Inspection, Parity
+from export.request import (
+    ActivationScale,
+    ConversionAnswer,
+    ConvertedFile,
+    Inspection,
+    LearnedQuantization,
+    Parity,
+    WeightScale,
+)
 from export.wire import answer_from_json, answer_to_json, request_from_json, request_to_json
 from tests.export.conftest import make_contract, make_request
 
 
 def test_a_request_survives_the_way_to_the_child(tmp_path: Path) -> None:
-    request = make_request(tmp_path, "tflite", precisions=("fp32", "int8"), input_dtype="uint8")
+    learned = LearnedQuantization((ActivationScale("relu", 0.1, 3),), (WeightScale("conv", (0.1, 1 / 3)),), 64)
+    request = make_request(tmp_path, "tflite", precisions=("fp32", "int8"), input_dtype="uint8", learned=learned)
     assert request_from_json(request_to_json(request)) == request
 
 

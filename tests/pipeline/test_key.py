@@ -184,7 +184,7 @@ def test_versions_of_the_packages_of_a_stage_count(project: Project, monkeypatch
     assert computed(project)[0] == "baseline"
 
 
-@pytest.mark.parametrize("stage", ["load", "train", "prune", "distill", "export", "benchmark"])
+@pytest.mark.parametrize("stage", ["load", "train", "prune", "distill", "quantize", "export", "benchmark"])
 def test_what_builds_networks_and_decodes_images_counts_for_every_stage(stage: str) -> None:
     """A parent that comes out equal under a new version must not serve what the old version made of it."""
     from compress.pipeline.registry import installed_registry

@@ -33,7 +33,7 @@ def plugins(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[EntryPoint]]:
 
 def test_every_built_in_name_can_be_looked_up() -> None:
     found = installed_registry()
-    assert set(found.stages) == {"load", "train", "prune", "distill", "export", "benchmark"}
+    assert set(found.stages) == {"load", "train", "prune", "distill", "quantize", "export", "benchmark"}
     for name, stage in found.stages.items():
         assert stage.name == name
     assert found.tasks["image-classification"].name == "image-classification"

@@ -8,12 +8,24 @@ from typing import Any
 
 import numpy as np
 import pytest
+from torch import nn
 
 from compress.errors import EnvironmentProblem, StageError
+from compress.models.architecture import Architecture, BuilderReference
+from compress.models.saved import save_model
 from compress.models.variant import FileVariant
 from compress.stages.export import STAGE, ExportSettings
 from export.errors import ConversionError
-from export.request import ConversionAnswer, ConversionRequest, ConvertedFile, Inspection, Parity
+from export.request import (
+    ActivationScale,
+    ConversionAnswer,
+    ConversionRequest,
+    ConvertedFile,
+    Inspection,
+    LearnedQuantization,
+    Parity,
+    WeightScale,
+)
 from tests.measurement.fake_data import LABELS, FakeData
 from tests.stages.hand_made import context, file_variant, torch_variant
 
@@ -62,7 +74,9 @@ def converter(monkeypatch: pytest.MonkeyPatch) -> Converter:
 
 
 def run(tmp_path: Path, chosen: ExportSettings, names: tuple[str, ...] = FOUR, **changes: Any) -> list[FileVariant]:
+    quantization = changes.pop("quantization", None)
     data = changes.pop("data", FakeData({"calibration": 80, "validation": 40, "test": 40}))
+    save_model(nn.Linear(1, 1), Architecture(BuilderReference("made", {}), quantization=quantization), tmp_path / "m")
     results = STAGE.run([torch_variant("m", tmp_path / "m")], chosen, context(tmp_path, names, data, **changes))
     files = [variant for variant in results if isinstance(variant, FileVariant)]
     assert len(files) == len(results)
@@ -198,3 +212,17 @@ def test_settings_refuse_unknown_formats_and_keys() -> None:
     for wrong in ({"format": "savedmodel"}, {"precision": "int4"}, {"calibrate": 5}, {"calibration": 0}):
         with pytest.raises(ValueError, match="validation error"):
             settings(**wrong)
+
+
+def test_scales_that_were_learned_with_the_weights_go_to_both_converters(tmp_path: Path, converter: Converter) -> None:
+    learned = LearnedQuantization((ActivationScale("relu", 0.5, 3),), (WeightScale("conv", (0.1, 0.2)),), 64)
+    run(tmp_path, settings(), quantization=learned)
+    assert [request.learned for request in converter.requests] == [learned, learned]
+
+
+def test_how_ranges_are_found_and_channels_evened_out_goes_to_both_converters(
+    tmp_path: Path, converter: Converter
+) -> None:
+    run(tmp_path, settings(ranges="percentile", percentile="99.9%", equalize=True))
+    for request in converter.requests:
+        assert (request.ranges, request.percentile, request.equalize) == ("percentile", 0.999, True)
