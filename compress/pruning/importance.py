@@ -11,6 +11,7 @@ from compress.models.architecture import ChannelEdit
 from compress.models.edits import channel_tensors, find_layer, is_grouped
 from compress.pruning.groups import ChannelGraph, ChannelGroup, Member, exclude
 from compress.tasks.protocol import Batch
+from compress.training.pointwise import strides_by_slicing
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -78,12 +79,13 @@ def taylor_scores(module: nn.Module, graph: ChannelGraph, batches: Iterable[Batc
     totals: dict[Member, Tensor] = {}
     members = {group.name: _gates(module, group) for group in graph.groups}
     module.eval().to(device)
-    for batch in batches:
-        module.zero_grad(set_to_none=True)
-        loss(module(batch.inputs.to(device)), batch.targets.to(device)).backward()
-        for member in {member for gates in members.values() for member in gates}:
-            change = _first_order(find_layer(module, member.module), member).square().cpu()
-            totals[member] = totals[member] + change if member in totals else change
+    with strides_by_slicing(module):
+        for batch in batches:
+            module.zero_grad(set_to_none=True)
+            loss(module(batch.inputs.to(device)), batch.targets.to(device)).backward()
+            for member in {member for gates in members.values() for member in gates}:
+                change = _first_order(find_layer(module, member.module), member).square().cpu()
+                totals[member] = totals[member] + change if member in totals else change
     module.zero_grad(set_to_none=True)
     module.cpu()
     if graph.groups and not totals:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from compress.training.pointwise import strides_by_slicing
 from compress.training.settings import MemoryFormat
 
 if TYPE_CHECKING:
@@ -24,7 +25,8 @@ def placed(model: nn.Module, device: str, memory_format: MemoryFormat) -> Iterat
     if channels_last:
         model.to(memory_format=torch.channels_last)
     try:
-        yield channels_last
+        with strides_by_slicing(model):
+            yield channels_last
     finally:
         if channels_last:
             model.to(memory_format=torch.contiguous_format)
