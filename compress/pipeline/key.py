@@ -33,7 +33,6 @@ from compress.pipeline.sources import SourceReader
 from compress.recipe.model_reference import ModelReference
 from compress.recipe.registry import Registry
 from compress.recipe.schema import Node, Recipe
-from edge_runtime.engines import engine_specs
 from edge_runtime.errors import EngineError
 from export.targets import Target
 
@@ -117,6 +116,8 @@ def ingredients(
 
 def _engine_distributions() -> frozenset[str]:
     """What may run a file, engines of third parties included."""
+    from edge_runtime.engines import engine_specs  # brings numpy, which a plan without a measurement does not need
+
     try:
         return frozenset(spec.distribution for spec in engine_specs().values())
     except EngineError as error:

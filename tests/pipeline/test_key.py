@@ -12,7 +12,7 @@ import pytest
 from compress.pipeline import key as keys
 from compress.pipeline.key import canonical, stage_seed, versions
 from compress.recipe.model_reference import ModelReference
-from edge_runtime.engines import EngineSpec
+from edge_runtime.engines import EngineSpec, engine_specs
 from tests.pipeline.conftest import STEPS, Project
 from tests.pipeline.fakes import MakeSettings, registry
 
@@ -201,9 +201,9 @@ def test_processor_and_engines_count_for_measuring_stages_alone(
     real = keys.version
     monkeypatch.setattr(keys, "version", lambda name: "99.0" if name == "onnxruntime" else real(name))
     assert computed(measured) == ["proof"]
-    built_in = keys.engine_specs()
+    built_in = engine_specs()
     other = EngineSpec("other", "other_engine", "other_engine", "other-engine", "other", (".onnx",))
-    monkeypatch.setattr(keys, "engine_specs", lambda: built_in | {"other": other})
+    monkeypatch.setattr("edge_runtime.engines.engine_specs", lambda: built_in | {"other": other})
     assert computed(measured) == ["proof"]
 
 
